@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from ranksim.judge.load.thresholds import QUANTILES, SHARES, UNPROMISED, Threshold, value_text
 from ranksim.report import units
-from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
+from ranksim.report.answer import ReadyAnswer
 from ranksim.report.progress import shares, show_progress
+from ranksim.report.table_spec import Row, Tables, TableSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.register import Assumption, options_of, register
-from ranksim.report.answer import Row, Tables, TableSpec
+from ranksim.report.table_spec import Row, Tables, TableSpec
 from ranksim.report.units import many
 
 T = TypeVar("T")

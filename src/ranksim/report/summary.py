@@ -7,7 +7,6 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ranksim.report import units
-from ranksim.report.answer import views_of
 from ranksim.report.heading import Heading, answer_of, headline_numbers, most_telling, tiles_of, unasked
 from ranksim.report.mentions import foldable, with_links
 from ranksim.report.page import (
@@ -21,6 +20,7 @@ from ranksim.report.page import (
     table,
     tables_of,
 )
+from ranksim.report.table_spec import views_of
 from ranksim.report.tables import Row, Tables, View, bounded
 
 if TYPE_CHECKING:

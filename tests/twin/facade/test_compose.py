@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,12 @@ class Service:
         assert words[0] == "ranksim"
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
+        command = "_".join(takewhile(lambda word: not word.startswith("-"), words[1:])).upper()
         image = dict(one.split("=", 1) for one in shlex.split(of_the_image("ENV")) if "PATH=" not in one)
         self.variables = {
             **os.environ, **image, **said["environment"],
-            f"RANKSIM_{words[1].upper()}_HOST": "127.0.0.1",
-            f"RANKSIM_{words[1].upper()}_PORT": str(self.port),
+            f"RANKSIM_{command}_HOST": "127.0.0.1",
+            f"RANKSIM_{command}_PORT": str(self.port),
         }  # fmt: skip
         self.process = subprocess.Popen(
             [sys.executable, "-m", *words],

@@ -52,7 +52,9 @@ def test_what_changes_a_run_without_expectations_is_found_by_trying_all() -> Non
         return [result.metric(name).mean for name in names]
 
     readings = rs.run(scenario, assumptions=True).readings
-    assert readings.verdict == "30 jobs were done and 25 % of 40 calls were refused"
+    assert readings.verdict == (
+        "Jobs done: 30. Too early for a rate limit: 10 calls. Nearest its limit: slots of acme, 90 of 160,000"
+    )
     assert readings.changing() == changing(came_of)
 
 

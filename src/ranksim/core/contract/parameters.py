@@ -161,17 +161,20 @@ def _part(value: Any, part: Part) -> Any:
     return None
 
 
-def merged(old: Any, new: Any) -> Any:
-    """Lay `new` over `old`, in the form that strict validation takes: tuples, and only what was set."""
+def merged(old: Any, new: Any, *, every: bool = False) -> Any:
+    """Lay `new` over `old`, in the form that strict validation takes: tuples, and only what was set.
+
+    With `every` field of `old` the result states all: a judge takes what a policy states for the choice.
+    """
     if isinstance(new, list | tuple):
-        return tuple(merged(None, item) for item in new)
+        return tuple(merged(None, item, every=every) for item in new)
     if not isinstance(new, Mapping) or isinstance(old, Atomic):
         return new
     present: Mapping[Any, Any] = old if isinstance(old, Mapping) else {}
     stated: Iterable[Any] = present
     if isinstance(old, BaseModel):
-        present, stated = vars(old), old.model_fields_set
-    laid_over = {key: merged(present.get(key), value) for key, value in new.items()}
+        present, stated = vars(old), vars(old) if every else old.model_fields_set
+    laid_over = {key: merged(present.get(key), value, every=every) for key, value in new.items()}
     return {name: present[name] for name in stated} | laid_over
 
 

@@ -96,7 +96,7 @@ class Policy(Public):
                 Located("replace", changes["catalogue"], {}, ("catalogue",)), Path()
             )
         try:
-            return type(self).model_validate(merged(self, changes))
+            return type(self).model_validate(merged(self, changes, every=True))
         except ValidationError as error:
             raise explain_mistakes(type(self), error, Located("replace", changes, {})) from None
 

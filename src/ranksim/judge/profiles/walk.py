@@ -15,7 +15,8 @@ from ranksim.judge.profiles.fixtures import Chance, User, ids_of_keywords, send_
 from ranksim.judge.profiles.graphql import cursor_after, nodes_in, over_graphql
 from ranksim.judge.profiles.profile import Needs, Profile
 
-LIMITS = ("7", "50", "53", "200", "13", "")
+LARGEST = "200"
+LIMITS = ("7", "50", "53", LARGEST, "13", "")
 ODD_LIMITS = ("201", "1000", "0", "-1", "many", "1.5")
 TURNS = 6
 """Turns of a user after which each list was walked through, each odd limit and each misuse tried."""
@@ -64,7 +65,8 @@ def _walks(me: User, draw: Chance, domain: str, lists: list[str], turn: int, wal
         ("keyword_lists.list", {}),
     )[turn % 6]
     ours = me.to_change(domain) == domain
-    pages = yield from _one_walk(me, draw, operation, query, walkers, goes=ours)
+    first = LARGEST if turn == TURNS + 1 else ""  # once, of a list that has more
+    pages = yield from _one_walk(me, draw, operation, query, walkers, first, goes=ours)
     cursor = next((page for page in pages if page), "")
     if cursor:
         yield from _misuse(me, operation, query, cursor, lists)
@@ -73,13 +75,13 @@ def _walks(me: User, draw: Chance, domain: str, lists: list[str], turn: int, wal
 
 
 def _one_walk(
-    me: User, draw: Chance, operation: str, query: dict[str, str], walkers: int, *, goes: bool
+    me: User, draw: Chance, operation: str, query: dict[str, str], walkers: int, first: str, *, goes: bool
 ) -> Generator[Any, Any, list[str]]:
-    """Walk to the end, sometimes with another limit midway; return cursors.
+    """Walk to the end, sometimes with another limit midway; return cursors. A `first` limit is not drawn.
 
     Where something `goes`, the anchor is deleted sometimes.
     """
-    limit, cursors, given = draw.choice(LIMITS), [], dict(query)
+    limit, cursors, given = first or draw.choice(LIMITS), [], dict(query)
     for _ in range(60):
         page_query = {**given, "limit": limit} if limit else given
         answer: Received = yield from politely(Send(operation, me.key, query=page_query))
@@ -160,8 +162,9 @@ def _write(me: User, draw: Chance, turn: int, lists: list[str], domain: str) -> 
     elif domain:
         body = named_body(domain, me.named("walk", me.number, turn))
         label = yield from send_creation(create("labels", me.key, body))
-        if turn % 3 == 0 and label:
-            yield Send("labels.delete", me.key, path={"id": label})
+        if turn % 3 == 0 and label:  # few go, lest lists stay short
+            gone = Send("labels.delete", me.key, path={"id": label})
+            yield gone if turn % 6 == 0 else Send("labels.get", me.key, path={"id": label})
     yield Pause(2 * SECOND + draw.randrange(2 * SECOND))
 
 

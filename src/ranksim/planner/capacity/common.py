@@ -12,7 +12,7 @@ from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, check_integer, listed, near
 from ranksim.inference.estimate import Estimate
-from ranksim.report.answer import Row
+from ranksim.report.table_spec import Row
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -14,9 +14,10 @@ from ranksim.planner.capacity.bursts import BURST, NO_STARTS, Burst, put_off
 from ranksim.planner.capacity.limits import CAPABILITY_OF, MOST, SPEND, TRACKED, Limit
 from ranksim.planner.capacity.workload import Workload
 from ranksim.report import units
-from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
+from ranksim.report.answer import ReadyAnswer
 from ranksim.report.plans import UNKNOWN
 from ranksim.report.readings import NO_READINGS, READINGS, Readings
+from ranksim.report.table_spec import Row, Tables, TableSpec
 from ranksim.report.tables import View, fragment
 
 if TYPE_CHECKING:

@@ -39,7 +39,8 @@ from ranksim.planner.capacity.common import (
     expect_one_of,
     question_repr,
 )
-from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
+from ranksim.report.answer import ReadyAnswer
+from ranksim.report.table_spec import Row, Tables, TableSpec
 from ranksim.report.tables import View
 from ranksim.report.units import count, duration, percent
 

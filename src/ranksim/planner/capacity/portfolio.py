@@ -24,8 +24,9 @@ from ranksim.planner.capacity.common import (
 from ranksim.planner.capacity.limits import MOST, RATE, Limit, allowed_alone, check_add_ons, limits
 from ranksim.planner.capacity.workload import MONTH, JobStarts, LoadUnder, PlannedWork, Workload
 from ranksim.planner.readings import consulting
-from ranksim.report.answer import ReadyAnswer, Tables, TableSpec
+from ranksim.report.answer import ReadyAnswer
 from ranksim.report.readings import NO_READINGS, READINGS, Readings, under_readings
+from ranksim.report.table_spec import Tables, TableSpec
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from ranksim.core.clock import DAY, Micros, billing_month, iso
 from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.planner.capacity.common import check_least, check_numbers, ends_of, expect, expect_one_of, moment
-from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
+from ranksim.report.answer import ReadyAnswer
+from ranksim.report.table_spec import Row, Tables, TableSpec
 from ranksim.report.tables import View
 from ranksim.report.units import percent
 

@@ -20,8 +20,9 @@ from ranksim.core.rules import windows
 from ranksim.core.rules.books import Window
 from ranksim.planner.capacity.common import DurationField, check_least, check_numbers, expect, question_repr
 from ranksim.planner.readings import consulting
-from ranksim.report.answer import ReadyAnswer, Tables, TableSpec
+from ranksim.report.answer import ReadyAnswer
 from ranksim.report.readings import NO_READINGS, READINGS, Readings, under_readings
+from ranksim.report.table_spec import Tables, TableSpec
 from ranksim.report.tables import View
 from ranksim.report.units import duration
 

@@ -28,9 +28,10 @@ from ranksim.planner.capacity.common import (
     micros,
 )
 from ranksim.planner.capacity.queueing import Arrivals, Peak, started_by_formula
-from ranksim.report.answer import ReadyAnswer, Row, Tables, TableSpec
+from ranksim.report.answer import ReadyAnswer
 from ranksim.report.progress import Tell, noted, part
 from ranksim.report.readings import NO_READINGS, READINGS, Readings
+from ranksim.report.table_spec import Row, Tables, TableSpec
 from ranksim.report.units import duration, level
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.simpy_clock import SimpyClock

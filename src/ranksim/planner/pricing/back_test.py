@@ -26,8 +26,8 @@ from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
 from ranksim.planner.pricing.recording import RecordedCall, Recording, read_recording, why_unrepeatable
 from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome, specs_of
 from ranksim.report import units
-from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted
+from ranksim.report.table_spec import Row, Tables, TableSpec, views_of
 from ranksim.report.tables import View, of_table
 
 KEYWORDS = 50

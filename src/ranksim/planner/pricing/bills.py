@@ -18,7 +18,7 @@ from ranksim.planner.fleet.rows import Integers
 from ranksim.planner.fleet.sides import FleetSide
 from ranksim.planner.pricing.catalogues import selling, unpriced
 from ranksim.planner.study.fleets import charged
-from ranksim.report.answer import Row
+from ranksim.report.table_spec import Row
 
 MONTH = 30 * DAY
 """The month that prices are charged by: thirty days."""

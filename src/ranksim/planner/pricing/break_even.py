@@ -33,8 +33,8 @@ from ranksim.planner.pricing.catalogues import (
 from ranksim.planner.pricing.paired_metrics import check_replications
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
-from ranksim.report.answer import Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted
+from ranksim.report.table_spec import Tables, TableSpec, views_of
 from ranksim.report.tables import View, of_table
 from ranksim.twin.sim.runner import replication_seed
 

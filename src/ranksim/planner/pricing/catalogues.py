@@ -14,7 +14,7 @@ from ranksim.core.contract.policy import CATALOGUES, Policy, catalogue_file, che
 from ranksim.core.errors import BadInput, listed, near
 from ranksim.planner.fleet.population import Population
 from ranksim.report import units
-from ranksim.report.answer import Row, views_of
+from ranksim.report.table_spec import Row, views_of
 from ranksim.report.tables import View
 
 Moves = Mapping[str, str]

@@ -22,8 +22,8 @@ from ranksim.planner.pricing.column_run import BilledMonths, ColumnRun, newly_re
 from ranksim.planner.pricing.columns import Columns
 from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
 from ranksim.report import units
-from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted, part
+from ranksim.report.table_spec import Row, Tables, TableSpec, views_of
 from ranksim.report.tables import View, of_table
 
 MONEY = ("revenue", "cost", "margin")

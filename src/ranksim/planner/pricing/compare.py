@@ -34,8 +34,8 @@ from ranksim.planner.pricing.catalogues import (
 from ranksim.planner.pricing.demand import Demand, demand_of, newly_blocked
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
-from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell
+from ranksim.report.table_spec import Row, Tables, TableSpec, views_of
 from ranksim.report.tables import View, of_table
 
 SHOWN = ("p1", "p10", "p50", "p90", "p99")

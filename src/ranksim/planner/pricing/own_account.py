@@ -42,8 +42,8 @@ from ranksim.planner.pricing.compare import ComparisonAnswer
 from ranksim.planner.pricing.demand import Demand, demand_of
 from ranksim.planner.study.fleets import charged
 from ranksim.report import units
-from ranksim.report.answer import Row, views_of
 from ranksim.report.progress import Tell
+from ranksim.report.table_spec import Row, views_of
 from ranksim.report.tables import View, of_table
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.statistics import SilentTally

@@ -21,8 +21,8 @@ from ranksim.planner.pricing.bills import bills
 from ranksim.planner.pricing.catalogues import ComparedSides
 from ranksim.planner.pricing.demand import Amounts
 from ranksim.report import units
-from ranksim.report.answer import HEADINGS, Row, TableSpec
 from ranksim.report.progress import Tell, noted
+from ranksim.report.table_spec import HEADINGS, Row, TableSpec
 from ranksim.twin.sim.runner import replication_seed
 
 FEWEST = 2

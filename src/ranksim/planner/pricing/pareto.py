@@ -37,8 +37,8 @@ from ranksim.planner.pricing.own_account import (
 from ranksim.planner.pricing.paired_metrics import check_replications, with_ends
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
-from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted
+from ranksim.report.table_spec import Row, Tables, TableSpec, views_of
 from ranksim.report.tables import View, of_table
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario

@@ -25,8 +25,8 @@ from ranksim.planner.pricing.catalogues import (
     taken_over,
 )
 from ranksim.planner.pricing.plots import DrawnAnswer
-from ranksim.report.answer import Row, TableSpec, views_of
 from ranksim.report.frames import save_csv
+from ranksim.report.table_spec import Row, TableSpec, views_of
 from ranksim.report.tables import View, of_table
 from ranksim.report.units import instant
 

@@ -37,8 +37,8 @@ from ranksim.planner.pricing.pareto import Grid, changed, path_headings, point_r
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.planner.pricing.recorded_sides import Side, anchored_notes
 from ranksim.report import units
-from ranksim.report.answer import Row, Tables, TableSpec, views_of
 from ranksim.report.progress import Tell, noted, part
+from ranksim.report.table_spec import Row, Tables, TableSpec, views_of
 from ranksim.report.tables import View, of_table
 
 KEPT = 3

@@ -18,7 +18,7 @@ from ranksim.planner.study.design import Point, point, written
 from ranksim.planner.study.runs import Runs
 from ranksim.planner.study.scale import Scale
 from ranksim.planner.study.spec import CheckedSpec, Goal
-from ranksim.report.answer import Row
+from ranksim.report.table_spec import Row
 
 Status = Literal["found", "undecided", "unreachable", "failed"]
 

@@ -11,8 +11,8 @@ from ranksim.core.money import MICRO_USD
 from ranksim.planner.study.condition import MetricCondition
 from ranksim.planner.study.spec import CheckedSpec
 from ranksim.report import units
-from ranksim.report.answer import Row, Tables
 from ranksim.report.figure import BLUE, GREY, INK, VERMILLION, new_figure, or_value, separated, title
+from ranksim.report.table_spec import Row, Tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from ranksim.core.contract.policy import Policy
 from ranksim.planner.study.condition import MetricCondition
 from ranksim.planner.study.spec import CheckedSpec
 from ranksim.report import units
-from ranksim.report.answer import Row, Tables, TableSpec
 from ranksim.report.assumptions import Basis, basis_of
+from ranksim.report.table_spec import Row, Tables, TableSpec
 from ranksim.report.tables import View
 
 LOW_CHANGES = ("low_change", "low_change_low", "low_change_high")

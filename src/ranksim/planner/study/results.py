@@ -15,11 +15,12 @@ from ranksim.planner.study import plots as drawing
 from ranksim.planner.study.design import Point, baseline
 from ranksim.planner.study.runs import Runs
 from ranksim.planner.study.spec import CheckedSpec
-from ranksim.report.answer import ReadyAnswer, Row, Tables, printed
+from ranksim.report.answer import ReadyAnswer, printed
 from ranksim.report.assumptions import Basis
 from ranksim.report.document import MetricShown
 from ranksim.report.heading import ExpectationVerdict
 from ranksim.report.page import tables_page
+from ranksim.report.table_spec import Row, Tables
 from ranksim.report.tables import View, fragment
 from ranksim.report.units import difference_of, many
 

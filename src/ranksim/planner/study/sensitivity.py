@@ -13,7 +13,7 @@ from ranksim.planner.study.design import Point, point, short_names, written
 from ranksim.planner.study.runs import Runs
 from ranksim.planner.study.scale import Scale
 from ranksim.planner.study.spec import CheckedSpec, Sensitivity
-from ranksim.report.answer import Row, Tables
+from ranksim.report.table_spec import Row, Tables
 
 
 def points(study: CheckedSpec) -> list[Point]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ranksim.core.callers.portfolio import PortfolioSpec
 from ranksim.core.callers.programs import Arrivals, Python, Schedule
@@ -17,6 +17,7 @@ from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.quantities import Moment
 from ranksim.core.service.administration import STATUSES
 from ranksim.twin.sim import settings
+from ranksim.twin.sim.scenario_fields import ScenarioFields
 from ranksim.twin.sim.timeline import (
     CLIENT,
     Action,
@@ -28,9 +29,6 @@ from ranksim.twin.sim.timeline import (
     WithdrawKey,
     removed_hosts,
 )
-
-if TYPE_CHECKING:
-    from ranksim.twin.sim.scenario import Scenario
 
 SOLD = (("policy",), ("catalogue",))
 """What says which plans, add-ons and metrics there are."""
@@ -44,7 +42,7 @@ TIME: tuple[tuple[Part, ...], ...] = (("start",), ("length",))
 """What says which moments lie in the run."""
 
 
-def misfits_of(scenario: Scenario) -> Iterator[Misfit]:
+def misfits_of(scenario: ScenarioFields) -> Iterator[Misfit]:
     """Yield what does not fit together, and where it stands."""
     yield from _account_misfits(scenario)
     yield from _client_misfits(scenario)
@@ -59,7 +57,7 @@ def misfits_of(scenario: Scenario) -> Iterator[Misfit]:
         yield Misfit(("warm_up",), f"expected less than the length of {longest}", TIME)
 
 
-def left_out_misfits(scenario: Scenario, left_out: LeftOut) -> Iterator[Misfit]:
+def left_out_misfits(scenario: ScenarioFields, left_out: LeftOut) -> Iterator[Misfit]:
     """Unknown names in parts that could not be read as a whole, such as a client of no known kind."""
     for path in sorted(left_out.paths, key=str):
         part = left_out.data
@@ -71,7 +69,7 @@ def left_out_misfits(scenario: Scenario, left_out: LeftOut) -> Iterator[Misfit]:
                 yield from _unknown((*path, what), what, name, getattr(scenario, section))
 
 
-def _account_misfits(scenario: Scenario) -> Iterator[Misfit]:
+def _account_misfits(scenario: ScenarioFields) -> Iterator[Misfit]:
     catalogue = scenario.policy.catalogue
     for name, account in scenario.accounts.items():
         at = ("accounts", name)
@@ -117,7 +115,7 @@ def _portfolio_misfits(at: tuple[Part, ...], portfolio: PortfolioSpec, plan: Pla
                 yield Misfit((*at, "scans", index, what), more, SOLD)
 
 
-def _client_misfits(scenario: Scenario) -> Iterator[Misfit]:
+def _client_misfits(scenario: ScenarioFields) -> Iterator[Misfit]:
     for name, client in scenario.clients.items():
         at = ("clients", name)
         for index, account in enumerate(client.accounts if isinstance(client, Arrivals) else ()):
@@ -135,7 +133,7 @@ def _client_misfits(scenario: Scenario) -> Iterator[Misfit]:
                 yield from _unknown((*at, "key"), "key", client.key, _keys(scenario, owner), of)
 
 
-def _receiver_misfits(scenario: Scenario) -> Iterator[Misfit]:
+def _receiver_misfits(scenario: ScenarioFields) -> Iterator[Misfit]:
     for name, receiver in scenario.receivers.items():
         at = ("receivers", name)
         yield from _unknown((*at, "account"), "account", receiver.account, scenario.accounts)
@@ -146,7 +144,7 @@ def _receiver_misfits(scenario: Scenario) -> Iterator[Misfit]:
             yield from _outside((*at, "outages", index, "from"), scenario, outage.begin)
 
 
-def _action_misfits(scenario: Scenario, action: Action) -> Iterator[Misfit]:
+def _action_misfits(scenario: ScenarioFields, action: Action) -> Iterator[Misfit]:
     yield from _outside(("at",), scenario, action.at)
     if isinstance(action, Set):
         return
@@ -180,7 +178,7 @@ def _action_misfits(scenario: Scenario, action: Action) -> Iterator[Misfit]:
             yield Misfit(("domains",), f"account {account!r} has {len(hosts)} then; leave one at least")
 
 
-def _setting_misfits(scenario: Scenario) -> Iterator[Misfit]:
+def _setting_misfits(scenario: ScenarioFields) -> Iterator[Misfit]:
     for index, action in settings.in_order(scenario):
         try:
             check_path(action.path, scenario.roots)
@@ -195,7 +193,7 @@ def _setting_misfits(scenario: Scenario) -> Iterator[Misfit]:
             yield Misfit(("timeline", index, "value"), str(error).removeprefix("replace: "), SOLD)
 
 
-def _expectation_misfits(scenario: Scenario) -> Iterator[Misfit]:
+def _expectation_misfits(scenario: ScenarioFields) -> Iterator[Misfit]:
     """Metrics about an account or client that the scenario has not, which a long run would end with."""
     clients = ("client", (*scenario.clients, CLIENT))
     accounts = ("account", tuple(scenario.accounts))
@@ -207,7 +205,7 @@ def _expectation_misfits(scenario: Scenario) -> Iterator[Misfit]:
             yield from _unknown(("expect", index), what, rest.partition(".")[0], names)
 
 
-def hosts_before(scenario: Scenario, account: str, before: Action | None = None) -> list[str]:
+def hosts_before(scenario: ScenarioFields, account: str, before: Action | None = None) -> list[str]:
     """Return the hosts of an account's domains as they stand before an action, or all that it ever has."""
     spec = scenario.accounts[account]
     hosts = ever = list(spec.hosts(account))
@@ -221,12 +219,12 @@ def hosts_before(scenario: Scenario, account: str, before: Action | None = None)
     return ever if before is None else hosts
 
 
-def in_time(scenario: Scenario) -> list[Action]:
+def in_time(scenario: ScenarioFields) -> list[Action]:
     """Return what a timeline does, in order of time."""
     return sorted(scenario.timeline, key=lambda action: action.at.on(scenario.start))
 
 
-def _keys(scenario: Scenario, account: str, before: Action | None = None) -> list[str]:
+def _keys(scenario: ScenarioFields, account: str, before: Action | None = None) -> list[str]:
     """Names of the keys an account starts with or is issued, in the whole run or `before` an action."""
     earlier = takewhile(lambda action: action is not before, in_time(scenario))
     issued = [a.key for a in earlier if isinstance(a, IssueKey) and a.account == account]
@@ -247,7 +245,7 @@ def _unknown(
     yield Misfit(path, f"no {what} {name!r}{of}; {hint}", named)
 
 
-def _outside(path: tuple[Part, ...], scenario: Scenario, moment: Moment) -> Iterator[Misfit]:
+def _outside(path: tuple[Part, ...], scenario: ScenarioFields, moment: Moment) -> Iterator[Misfit]:
     when = moment.on(scenario.start)
     if not scenario.start <= when < scenario.end:
         run = f"goes from {iso(scenario.start)} for {format_duration(scenario.length)}"

@@ -1,35 +1,21 @@
 """A scenario: one simulated world as a YAML file, read strictly, every mistake one sentence with its line."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
-
-from ranksim.core.callers.network import NetworkSpec
-from ranksim.core.callers.portfolio import AccountSpec
-from ranksim.core.callers.programs import ClientSpec, Python, rooted_in
-from ranksim.core.clock import SECOND, Micros, duration, iso
-from ranksim.core.contract.located import Located, Part, explain_mistakes, together
-from ranksim.core.contract.parameters import Leaf, Settings, check_path, laid, merged, tree_of
+from ranksim.core.callers.programs import Python, rooted_in
+from ranksim.core.clock import iso
+from ranksim.core.contract.located import Located, Part, together
+from ranksim.core.contract.parameters import Settings
 from ranksim.core.contract.partly import ANY, read_partly, refuse_mistakes
-from ranksim.core.contract.plans import JobLabel
 from ranksim.core.contract.policy import Policy
-from ranksim.core.contract.public import Public
-from ranksim.core.contract.quantities import Duration, Frozen, Instant
 from ranksim.core.contract.yamlfile import load_yaml, read_yaml
 from ranksim.core.errors import BadInput
 from ranksim.report.units import count, many
 from ranksim.report.units import duration as written
-from ranksim.twin.sim.expectations import Expectation
 from ranksim.twin.sim.misfits import SOLD, left_out_misfits, misfits_of
 from ranksim.twin.sim.overlays import read_policy, with_assumptions
-from ranksim.twin.sim.receivers import ReceiverSpec
-from ranksim.twin.sim.timeline import Action
-from ranksim.twin.sim.workers import PoolSpec
-
-SAMPLES = 200
-"""How many samples a run takes when the scenario does not say."""
+from ranksim.twin.sim.scenario_fields import ScenarioFields
 
 STAND_INS: dict[tuple[Part, ...], Any] = {
     ("start",): "2026-01-01T00:00:00Z",
@@ -45,29 +31,7 @@ Without the first there is no scenario; the others are named elsewhere.
 """
 
 
-def _read_warm_up(value: Any) -> Any:
-    if isinstance(value, str) and value not in ("none", "mser", "welch"):
-        try:
-            return duration(value)
-        except ValueError:
-            raise ValueError(f"write none, mser, welch or a duration such as '1d', found {value!r}") from None
-    return value
-
-
-WarmUp = Annotated[
-    int | Literal["none", "mser", "welch"], BeforeValidator(_read_warm_up, json_schema_input_type=str)
-]
-
-
-class Precision(Frozen):
-    """Replicate until the interval of metric `of` is within `relative` of its mean, at most so often."""
-
-    of: str
-    relative: Annotated[float, Field(gt=0, lt=1)] = 0.05
-    max_replications: Annotated[int, Field(ge=2)] = 200
-
-
-class Scenario(Public):
+class Scenario(ScenarioFields):
     """One simulated world, complete: policy, accounts, clients, workers, receivers, and what is expected.
 
     `scenario` is the version of the format. The world runs over [start, start + length). In a file `policy`
@@ -75,35 +39,6 @@ class Scenario(Public):
     catalogue. `warm_up` is a length of time that statistics leave out, "none", or "mser" or "welch" to find
     one.
     """
-
-    scenario: Literal[1] = 1
-    name: str = ""
-    title: str = ""
-    description: str = ""
-    start: Instant
-    length: Annotated[Duration, Field(gt=0)]
-    seed: int = 1
-    replications: Annotated[int, Field(ge=1)] = 1
-    policy: Policy = Field(default_factory=Policy)
-    accounts: Annotated[dict[str, AccountSpec], Field(min_length=1)]
-    clients: dict[str, ClientSpec] = Field(default_factory=dict)
-    pools: dict[JobLabel, PoolSpec] = Field(default_factory=dict)
-    receivers: dict[str, ReceiverSpec] = Field(default_factory=dict)
-    timeline: tuple[Action, ...] = ()
-    network: NetworkSpec | None = None
-    """Between all clients and the service; without one, calls are answered at the instant they are made."""
-    sample_every: Annotated[Duration, Field(ge=0)] = 0
-    """Between two samples of the state (µs); 0 in a file: a 200th of the length, in whole seconds."""
-    warm_up: WarmUp = "none"
-    precision: Precision | None = None
-    expect: tuple[Expectation, ...] = ()
-
-    @model_validator(mode="after")
-    def _default_sampling(self) -> Self:
-        if self.sample_every == 0:
-            every = max(1, round(self.length / SAMPLES / SECOND)) * SECOND
-            object.__setattr__(self, "sample_every", every)
-        return self
 
     def __repr__(self) -> str:
         return (
@@ -128,16 +63,6 @@ class Scenario(Public):
         )
         about = [repr(self)[1:-1], self.description]
         return fragment(self.title or self.name, about, [view for view in views if view.rows])
-
-    @property
-    def end(self) -> Micros:
-        """The instant at which the run stops; nothing of that instant happens any more."""
-        return self.start + self.length
-
-    @property
-    def roots(self) -> Mapping[str, BaseModel]:
-        """What paths of parameters begin with, and lead into."""
-        return {"scenario": self, "policy": self.policy}
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -190,43 +115,17 @@ class Scenario(Public):
         Nested mappings are merged, lists replaced. `plan="pro"` moves all accounts to that plan;
         `assumptions` and `catalogue` change the policy. Raises BadInput.
         """
-        scenario = self._laid_over(changes)
+        scenario = self.laid_over(changes)
         refuse_mistakes(misfits_of(scenario), Located("replace", changes, {}))
         return scenario
 
-    def changed(self, settings: Settings, folder: Path = Path(), *, fitting: bool = True) -> Self:
+    def changed(self, settings: Settings, folder: Path = Path()) -> Self:
         """Return the scenario with parameters set by path: `scenario.changed({"scenario.length": "7d"})`.
 
         Paths are those of studies; `scenario.plan` is the plan of all accounts. Policy files are read from
-        `folder`. Raises BadInput, where `fitting` also when parts do not fit together any more.
+        `folder`. Raises BadInput, also when parts do not fit together any more.
         """
-        for path in settings:
-            check_path(path, self.roots)
-        tree = tree_of(settings, "scenario")
-        if isinstance(tree, Leaf) or "policy" in tree:
-            raise BadInput("scenario: set what changes of it; of its policy as policy.…")
-        changes = {**laid(self, tree), "policy": self.policy.changed(settings, folder)}
-        return self.replace(**changes) if fitting else self._laid_over(changes)
-
-    def _laid_over(self, changes: Mapping[str, Any]) -> Self:
-        changes = dict(changes)
-        if "plan" in changes:
-            plan = changes.pop("plan")
-            given = changes.get("accounts", {})
-            changes["accounts"] = {
-                name: {"plan": plan} | dict(given.get(name, {})) for name in (*self.accounts, *given)
-            }
-        policy = changes.pop("policy", self.policy)
-        if isinstance(policy, str | Path):
-            policy = Policy.load(policy)
-        elif isinstance(policy, Mapping):
-            policy = self.policy.replace(**policy)
-        parts = {part: changes.pop(part) for part in ("assumptions", "catalogue") if part in changes}
-        fields = merged(self, changes) | {"policy": policy.replace(**parts) if parts else policy}
-        try:
-            return type(self).model_validate(fields)
-        except ValidationError as error:
-            raise explain_mistakes(type(self), error, Located("replace", changes, {})) from None
+        return self.replace(**self.changes_by(settings, folder))
 
     def check(self) -> None:
         """Raise BadInput when parts of the scenario do not fit together."""

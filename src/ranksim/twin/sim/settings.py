@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from ranksim.core.contract.parameters import PLANS, parts_of
 from ranksim.core.contract.plans import HOW_JOBS_RUN
+from ranksim.twin.sim.scenario_fields import ScenarioFields
 from ranksim.twin.sim.timeline import Set
 
-if TYPE_CHECKING:
-    from ranksim.twin.sim.scenario import Scenario
+Stated = TypeVar("Stated", bound=ScenarioFields)
 
 ANY = "*"
 """The part of a path that stands for every name."""
@@ -75,12 +75,12 @@ def _leads(rule: list[str], parts: list[str]) -> bool:
     return len(rule) <= len(parts) and all(a in (ANY, b) for a, b in zip(rule, parts, strict=False))
 
 
-def after(scenario: Scenario, action: Set) -> Scenario:
+def after(scenario: Stated, action: Set) -> Stated:
     """Return a scenario as it goes on once a value is set. Raises BadInput for a wrong value."""
-    return scenario.changed({action.path: action.value}, fitting=False)
+    return scenario.laid_over(scenario.changes_by({action.path: action.value}))
 
 
-def stretches(scenario: Scenario) -> Iterator[Scenario]:
+def stretches(scenario: Stated) -> Iterator[Stated]:
     """Yield the scenario as it begins, and as it goes on after each value that its timeline sets."""
     yield scenario
     for _, action in in_order(scenario):
@@ -88,7 +88,7 @@ def stretches(scenario: Scenario) -> Iterator[Scenario]:
         yield scenario
 
 
-def in_order(scenario: Scenario) -> list[tuple[int, Set]]:
+def in_order(scenario: ScenarioFields) -> list[tuple[int, Set]]:
     """Return what the timeline sets, in order of time, and where each stands there."""
     setting = [(index, each) for index, each in enumerate(scenario.timeline) if isinstance(each, Set)]
     return sorted(setting, key=lambda pair: (pair[1].at.on(scenario.start), pair[0]))

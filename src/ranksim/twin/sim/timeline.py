@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, assert_never
+from typing import Annotated, Any, Literal, Protocol, assert_never
 
 from pydantic import Field
 
@@ -19,9 +19,6 @@ from ranksim.core.contract.quantities import Frozen, Moment
 from ranksim.core.service.calls import Body, Reply
 from ranksim.twin.sim.receivers import SimulatedReceiver
 from ranksim.twin.sim.workers import Capacity, Pool
-
-if TYPE_CHECKING:
-    from ranksim.twin.sim.scenario import Scenario
 
 CLIENT = "timeline"
 """The name under which calls of the timeline are counted."""
@@ -190,7 +187,6 @@ Action = Annotated[OfAccount | OfReceiver | ResizePool | Set, Field(discriminato
 class TimelineWorld(Host, Protocol):
     """What actions are done to: a world, with its accounts, pools and receivers by name."""
 
-    scenario: "Scenario"
     pools: dict[str, Pool]
     actors: dict[str, Actor]
     receivers: dict[str, SimulatedReceiver]
@@ -203,6 +199,9 @@ class TimelineWorld(Host, Protocol):
 
     def set(self, action: Set) -> None:
         """Go on with a value set."""
+
+    def stated_account(self, account: str) -> AccountSpec:
+        """Return what the scenario states of an account."""
 
     def owner_of(self, receiver: str) -> Actor:
         """Return the account whose endpoint a receiver is behind."""
@@ -240,7 +239,7 @@ def _apply_to_account(world: TimelineWorld, action: OfAccount) -> None:
             for domain in _domains(actor, action.domain):
                 _set_scans(world, actor, domain, active=isinstance(action, ResumeScan))
         case AddDomains():
-            spec = action.like(world.scenario.accounts[action.account])
+            spec = action.like(world.stated_account(action.account))
             hosts = spec.hosts(actor.name, len(actor.words))
             make_portfolio(partial(_made, world, actor), portfolio_of(actor, spec, hosts))
         case RemoveDomains():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import simpy
 
 from ranksim.core.callers.network import Ways
-from ranksim.core.callers.portfolio import Actor, open_actor
+from ranksim.core.callers.portfolio import AccountSpec, Actor, open_actor
 from ranksim.core.callers.programs import Python, program_of
 from ranksim.core.callers.steps import Received, Send
 from ranksim.core.clock import Micros, iso
@@ -261,6 +261,10 @@ class World(SimpyClock):
             self.service.written(reply, now)
         self._set_wake()
         return reply
+
+    def stated_account(self, account: str) -> AccountSpec:
+        """Return what the scenario states of an account."""
+        return self.scenario.accounts[account]
 
     def owner_of(self, receiver: str) -> Actor:
         """Return the account whose endpoint a receiver is behind."""

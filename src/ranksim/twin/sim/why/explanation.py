@@ -10,8 +10,9 @@ from ranksim.core.clock import DAY, HOUR, Micros, iso
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import chance
 from ranksim.report import units
-from ranksim.report.answer import ReadyAnswer, Tables, TableSpec
+from ranksim.report.answer import ReadyAnswer
 from ranksim.report.document import MetricShown, metric
+from ranksim.report.table_spec import Tables, TableSpec
 from ranksim.report.tables import View, fragment
 
 if TYPE_CHECKING:

@@ -1,0 +1,121 @@
+"""What a scenario states, field by field; `scenario.py` reads it and checks that its parts fit together."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
+
+from ranksim.core.callers.network import NetworkSpec
+from ranksim.core.callers.portfolio import AccountSpec
+from ranksim.core.callers.programs import ClientSpec
+from ranksim.core.clock import SECOND, Micros, duration
+from ranksim.core.contract.located import Located, explain_mistakes
+from ranksim.core.contract.parameters import Leaf, Settings, check_path, laid, merged, tree_of
+from ranksim.core.contract.plans import JobLabel
+from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.public import Public
+from ranksim.core.contract.quantities import Duration, Frozen, Instant
+from ranksim.core.errors import BadInput
+from ranksim.twin.sim.expectations import Expectation
+from ranksim.twin.sim.receivers import ReceiverSpec
+from ranksim.twin.sim.timeline import Action
+from ranksim.twin.sim.workers import PoolSpec
+
+SAMPLES = 200
+"""How many samples a run takes when the scenario does not say."""
+
+
+def _read_warm_up(value: Any) -> Any:
+    if isinstance(value, str) and value not in ("none", "mser", "welch"):
+        try:
+            return duration(value)
+        except ValueError:
+            raise ValueError(f"write none, mser, welch or a duration such as '1d', found {value!r}") from None
+    return value
+
+
+WarmUp = Annotated[
+    int | Literal["none", "mser", "welch"], BeforeValidator(_read_warm_up, json_schema_input_type=str)
+]
+
+
+class Precision(Frozen):
+    """Replicate until the interval of metric `of` is within `relative` of its mean, at most so often."""
+
+    of: str
+    relative: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    max_replications: Annotated[int, Field(ge=2)] = 200
+
+
+class ScenarioFields(Public):
+    """What a scenario states, each field by itself."""
+
+    scenario: Literal[1] = 1
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    start: Instant
+    length: Annotated[Duration, Field(gt=0)]
+    seed: int = 1
+    replications: Annotated[int, Field(ge=1)] = 1
+    policy: Policy = Field(default_factory=Policy)
+    accounts: Annotated[dict[str, AccountSpec], Field(min_length=1)]
+    clients: dict[str, ClientSpec] = Field(default_factory=dict)
+    pools: dict[JobLabel, PoolSpec] = Field(default_factory=dict)
+    receivers: dict[str, ReceiverSpec] = Field(default_factory=dict)
+    timeline: tuple[Action, ...] = ()
+    network: NetworkSpec | None = None
+    """Between all clients and the service; without one, calls are answered at the instant they are made."""
+    sample_every: Annotated[Duration, Field(ge=0)] = 0
+    """Between two samples of the state (µs); 0 in a file: a 200th of the length, in whole seconds."""
+    warm_up: WarmUp = "none"
+    precision: Precision | None = None
+    expect: tuple[Expectation, ...] = ()
+
+    @model_validator(mode="after")
+    def _default_sampling(self) -> Self:
+        if self.sample_every == 0:
+            every = max(1, round(self.length / SAMPLES / SECOND)) * SECOND
+            object.__setattr__(self, "sample_every", every)
+        return self
+
+    @property
+    def end(self) -> Micros:
+        """The instant at which the run stops; nothing of that instant happens any more."""
+        return self.start + self.length
+
+    @property
+    def roots(self) -> Mapping[str, BaseModel]:
+        """What paths of parameters begin with, and lead into."""
+        return {"scenario": self, "policy": self.policy}
+
+    def changes_by(self, settings: Settings, folder: Path = Path()) -> dict[str, Any]:
+        """Return what parameters that are set by path change; see `Scenario.changed`. Raises BadInput."""
+        for path in settings:
+            check_path(path, self.roots)
+        tree = tree_of(settings, "scenario")
+        if isinstance(tree, Leaf) or "policy" in tree:
+            raise BadInput("scenario: set what changes of it; of its policy as policy.…")
+        return {**laid(self, tree), "policy": self.policy.changed(settings, folder)}
+
+    def laid_over(self, changes: Mapping[str, Any]) -> Self:
+        """Return it with changes laid over it, whether or not its parts fit then. Raises BadInput."""
+        changes = dict(changes)
+        if "plan" in changes:
+            plan = changes.pop("plan")
+            given = changes.get("accounts", {})
+            changes["accounts"] = {
+                name: {"plan": plan} | dict(given.get(name, {})) for name in (*self.accounts, *given)
+            }
+        policy = changes.pop("policy", self.policy)
+        if isinstance(policy, str | Path):
+            policy = Policy.load(policy)
+        elif isinstance(policy, Mapping):
+            policy = self.policy.replace(**policy)
+        parts = {part: changes.pop(part) for part in ("assumptions", "catalogue") if part in changes}
+        fields = merged(self, changes) | {"policy": policy.replace(**parts) if parts else policy}
+        try:
+            return type(self).model_validate(fields)
+        except ValidationError as error:
+            raise explain_mistakes(type(self), error, Located("replace", changes, {})) from None
