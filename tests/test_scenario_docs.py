@@ -11,7 +11,8 @@ from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec, ScanSpec
 from ranksim.core.callers.programs import AnyClient
 from ranksim.twin.sim.metric_families import ABOUT, CALLS, DELIVERIES, JOBS
 from ranksim.twin.sim.receivers import OutageSpec, ReceiverSpec
-from ranksim.twin.sim.scenario import Precision, Scenario
+from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.scenario_fields import Precision
 from ranksim.twin.sim.tables import COLUMNS
 from ranksim.twin.sim.timeline import Action
 from ranksim.twin.sim.workers import PoolSpec

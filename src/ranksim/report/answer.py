@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ranksim.core.errors import BadInput, listed
 from ranksim.core.extras import imported
 from ranksim.report.document import MetricShown, as_text, document
-from ranksim.report.table_spec import Row, Tables, TableSpec, unit_of
+from ranksim.report.table_spec import Row, Tables, TableSpec, row_unit
 from ranksim.report.tables import ALL, View, bounded, fragment, further, requested
 from ranksim.report.terminal import Styled, print_out, rendered
 
@@ -196,7 +196,7 @@ def _metric(row: Row, column: str, unit: str) -> MetricShown:
     if column == "difference":
         return {"unit": row["difference_unit"], "value": row[column], "low": row["low"], "high": row["high"]}
     low, high = (row.get(f"{column}_{end}") for end in ("low", "high"))
-    return {"unit": unit or unit_of(row), "value": row[column], "low": low, "high": high}
+    return {"unit": unit or row_unit(row), "value": row[column], "low": low, "high": high}
 
 
 def printed(

@@ -47,7 +47,7 @@ class TableSpec(NamedTuple):
         return views_of(title, rows, self.shown, note, self.headings, self.main)
 
 
-def unit_of(row: Mapping[str, Any]) -> str:
+def row_unit(row: Mapping[str, Any]) -> str:
     """Return the unit that a row says its numbers are in."""
     return str(row.get("unit", row.get("quantity", "count")))
 
@@ -70,7 +70,7 @@ def views_of(
     cells = tuple(
         tuple(
             units.write(
-                quantity or unit_of(row),
+                quantity or row_unit(row),
                 row[column],
                 row.get(f"{ends[column]}low"),
                 row.get(f"{ends[column]}high"),

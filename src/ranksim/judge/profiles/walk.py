@@ -77,11 +77,12 @@ def _walks(me: User, draw: Chance, domain: str, lists: list[str], turn: int, wal
 def _one_walk(
     me: User, draw: Chance, operation: str, query: dict[str, str], walkers: int, first: str, *, goes: bool
 ) -> Generator[Any, Any, list[str]]:
-    """Walk to the end, sometimes with another limit midway; return cursors. A `first` limit is not drawn.
+    """Walk to the end, sometimes with another limit midway; return cursors. A `first` limit is used first.
 
     Where something `goes`, the anchor is deleted sometimes.
     """
-    limit, cursors, given = first or draw.choice(LIMITS), [], dict(query)
+    drawn, cursors, given = draw.choice(LIMITS), [], dict(query)
+    limit = first or drawn
     for _ in range(60):
         page_query = {**given, "limit": limit} if limit else given
         answer: Received = yield from politely(Send(operation, me.key, query=page_query))
@@ -150,7 +151,7 @@ def _connected(
 
 
 def _write(me: User, draw: Chance, turn: int, lists: list[str], domain: str) -> Program:
-    """Add keywords now and then, labels else, and take some away again."""
+    """Add keywords now and then, labels else; rename some of these, and take some away again."""
     listed = draw.choice([listed for listed in lists if listed] or [""])
     if listed and turn % 3 == 1:
         body = keywords_body(listed, me.words("walk", me.number, turn, count=3))
@@ -162,9 +163,11 @@ def _write(me: User, draw: Chance, turn: int, lists: list[str], domain: str) -> 
     elif domain:
         body = named_body(domain, me.named("walk", me.number, turn))
         label = yield from send_creation(create("labels", me.key, body))
-        if turn % 3 == 0 and label:  # few go, lest lists stay short
-            gone = Send("labels.delete", me.key, path={"id": label})
-            yield gone if turn % 6 == 0 else Send("labels.get", me.key, path={"id": label})
+        path = {"id": label}
+        if turn % 6 == 0 and label:
+            yield Send("labels.delete", me.key, path=path)
+        elif turn % 6 == 3 and label:
+            yield Send("labels.update", me.key, path=path, body={"name": f"{body['name']}-other"})
     yield Pause(2 * SECOND + draw.randrange(2 * SECOND))
 
 

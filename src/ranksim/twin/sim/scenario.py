@@ -15,7 +15,7 @@ from ranksim.report.units import count, many
 from ranksim.report.units import duration as written
 from ranksim.twin.sim.misfits import SOLD, left_out_misfits, misfits_of
 from ranksim.twin.sim.overlays import read_policy, with_assumptions
-from ranksim.twin.sim.scenario_fields import ScenarioFields
+from ranksim.twin.sim.scenario_fields import ScenarioFields, changes_by, laid_over
 
 STAND_INS: dict[tuple[Part, ...], Any] = {
     ("start",): "2026-01-01T00:00:00Z",
@@ -115,7 +115,7 @@ class Scenario(ScenarioFields):
         Nested mappings are merged, lists replaced. `plan="pro"` moves all accounts to that plan;
         `assumptions` and `catalogue` change the policy. Raises BadInput.
         """
-        scenario = self.laid_over(changes)
+        scenario = laid_over(self, changes)
         refuse_mistakes(misfits_of(scenario), Located("replace", changes, {}))
         return scenario
 
@@ -125,7 +125,7 @@ class Scenario(ScenarioFields):
         Paths are those of studies; `scenario.plan` is the plan of all accounts. Policy files are read from
         `folder`. Raises BadInput, also when parts do not fit together any more.
         """
-        return self.replace(**self.changes_by(settings, folder))
+        return self.replace(**changes_by(self, settings, folder))
 
     def check(self) -> None:
         """Raise BadInput when parts of the scenario do not fit together."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
@@ -90,32 +90,37 @@ class ScenarioFields(Public):
         """What paths of parameters begin with, and lead into."""
         return {"scenario": self, "policy": self.policy}
 
-    def changes_by(self, settings: Settings, folder: Path = Path()) -> dict[str, Any]:
-        """Return what parameters that are set by path change; see `Scenario.changed`. Raises BadInput."""
-        for path in settings:
-            check_path(path, self.roots)
-        tree = tree_of(settings, "scenario")
-        if isinstance(tree, Leaf) or "policy" in tree:
-            raise BadInput("scenario: set what changes of it; of its policy as policy.…")
-        return {**laid(self, tree), "policy": self.policy.changed(settings, folder)}
 
-    def laid_over(self, changes: Mapping[str, Any]) -> Self:
-        """Return it with changes laid over it, whether or not its parts fit then. Raises BadInput."""
-        changes = dict(changes)
-        if "plan" in changes:
-            plan = changes.pop("plan")
-            given = changes.get("accounts", {})
-            changes["accounts"] = {
-                name: {"plan": plan} | dict(given.get(name, {})) for name in (*self.accounts, *given)
-            }
-        policy = changes.pop("policy", self.policy)
-        if isinstance(policy, str | Path):
-            policy = Policy.load(policy)
-        elif isinstance(policy, Mapping):
-            policy = self.policy.replace(**policy)
-        parts = {part: changes.pop(part) for part in ("assumptions", "catalogue") if part in changes}
-        fields = merged(self, changes) | {"policy": policy.replace(**parts) if parts else policy}
-        try:
-            return type(self).model_validate(fields)
-        except ValidationError as error:
-            raise explain_mistakes(type(self), error, Located("replace", changes, {})) from None
+Stated = TypeVar("Stated", bound=ScenarioFields)
+
+
+def changes_by(scenario: ScenarioFields, settings: Settings, folder: Path = Path()) -> dict[str, Any]:
+    """Return what parameters that are set by path change; see `Scenario.changed`. Raises BadInput."""
+    for path in settings:
+        check_path(path, scenario.roots)
+    tree = tree_of(settings, "scenario")
+    if isinstance(tree, Leaf) or "policy" in tree:
+        raise BadInput("scenario: set what changes of it; of its policy as policy.…")
+    return {**laid(scenario, tree), "policy": scenario.policy.changed(settings, folder)}
+
+
+def laid_over(scenario: Stated, changes: Mapping[str, Any]) -> Stated:
+    """Return a scenario with changes laid over it, whether or not its parts fit then. Raises BadInput."""
+    changes = dict(changes)
+    if "plan" in changes:
+        plan = changes.pop("plan")
+        given = changes.get("accounts", {})
+        changes["accounts"] = {
+            name: {"plan": plan} | dict(given.get(name, {})) for name in (*scenario.accounts, *given)
+        }
+    policy = changes.pop("policy", scenario.policy)
+    if isinstance(policy, str | Path):
+        policy = Policy.load(policy)
+    elif isinstance(policy, Mapping):
+        policy = scenario.policy.replace(**policy)
+    parts = {part: changes.pop(part) for part in ("assumptions", "catalogue") if part in changes}
+    fields = merged(scenario, changes) | {"policy": policy.replace(**parts) if parts else policy}
+    try:
+        return type(scenario).model_validate(fields)
+    except ValidationError as error:
+        raise explain_mistakes(type(scenario), error, Located("replace", changes, {})) from None

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
 
 from ranksim.core.contract.parameters import PLANS, parts_of
 from ranksim.core.contract.plans import HOW_JOBS_RUN
-from ranksim.twin.sim.scenario_fields import ScenarioFields
+from ranksim.twin.sim.scenario_fields import ScenarioFields, Stated, changes_by, laid_over
 from ranksim.twin.sim.timeline import Set
-
-Stated = TypeVar("Stated", bound=ScenarioFields)
 
 ANY = "*"
 """The part of a path that stands for every name."""
@@ -77,7 +74,7 @@ def _leads(rule: list[str], parts: list[str]) -> bool:
 
 def after(scenario: Stated, action: Set) -> Stated:
     """Return a scenario as it goes on once a value is set. Raises BadInput for a wrong value."""
-    return scenario.laid_over(scenario.changes_by({action.path: action.value}))
+    return laid_over(scenario, changes_by(scenario, {action.path: action.value}))
 
 
 def stretches(scenario: Stated) -> Iterator[Stated]:
