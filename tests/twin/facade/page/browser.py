@@ -116,6 +116,13 @@ class Tab:
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
+    def settled(self, script: str) -> None:
+        """Wait until an expression gives the same twice, a moment apart: until nothing is drawn anew."""
+        before, now = None, self.run(script)
+        while before != now:
+            self.run("new Promise((ready) => setTimeout(ready, 300))")
+            before, now = now, self.run(script)
+
     def until(self, script: str) -> None:
         """Wait until an expression is true, also of the next page where the tab is led to another."""
         deadline = time.monotonic() + PATIENCE

@@ -78,6 +78,7 @@ def unfold(tab: Tab, name: str) -> None:
     body = f"{block(name)}.querySelector('.opblock-section-request-body')"
     filled = f"(!{body} || {body}.querySelector('textarea')?.value)"
     tab.until(f"{block(name)}.querySelector('.execute') && {filled}")
+    tab.settled(f"{block(name)}.outerHTML")  # what is sent while the document is resolved is sent never
 
 
 def field(name: str, parameter: str) -> str:
