@@ -6,6 +6,7 @@ account that is not there, the commands tell that read the file.
 
 import json
 from pathlib import Path
+from types import GenericAlias
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, create_model
@@ -30,7 +31,8 @@ from ranksim.twin.sim.scenario import Scenario
 def _partly(kind: Any) -> Any:
     """Return a model, or a mapping of models, with nothing that must be there."""
     if get_origin(kind) is dict:
-        return dict[get_args(kind)[0], _partly(get_args(kind)[1]) | None]  # type: ignore[misc]  # a type made here
+        key, value = get_args(kind)
+        return GenericAlias(dict, (key, _partly(value) | None))
     if not (isinstance(kind, type) and issubclass(kind, BaseModel)) or issubclass(kind, Atomic):
         return kind
     fields: dict[str, Any] = {

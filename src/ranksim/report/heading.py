@@ -146,7 +146,7 @@ def answer_of(heading: Heading, tables: Tables) -> str:
     Where it expects nothing, what one would ask of any run.
     """
     if not heading.verdicts:
-        return unasked(tables)
+        return run_overview(tables)
     totals = {row["what"]: row for row in tables.get("totals", ())}
     verdicts = [verdict for verdict in most_telling(heading.verdicts) if verdict.found]
     statements = {
@@ -160,22 +160,22 @@ def answer_of(heading: Heading, tables: Tables) -> str:
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
 
 
-def unasked(tables: Tables) -> str:
+def run_overview(tables: Tables) -> str:
     """Return what one would ask of any run: who waited longest, was refused most, what never arrived.
 
     Last is what came nearest its limit.
     """
     totals = {row["what"]: row for row in tables.get("totals", ())}
     parts = [f"Jobs done: {_value(totals['jobs_done'])}" if "jobs_done" in totals else ""]
-    parts += [_waited(tables), _refused(tables), _put_off(tables)]
+    parts += [_longest_wait(tables), _most_refused(tables), _rate_limited(tables)]
     if "lost" in totals and totals["lost"]["value"]:
         parts.append(_lost(tables, _value(totals["events"]), _value(totals["lost"])))
     if "refused" in totals and not totals["refused"]["value"]:
         parts.append(f"None of {_value(totals['calls'])} calls was refused")
-    return " ".join(f"{part}." for part in (*parts, _nearest(tables)) if part)
+    return " ".join(f"{part}." for part in (*parts, _nearest_limit(tables)) if part)
 
 
-def _waited(tables: Tables) -> str:
+def _longest_wait(tables: Tables) -> str:
     jobs = [row for row in tables.get("jobs", ()) if row["wait_p95"]]
     if not jobs:
         return ""
@@ -184,7 +184,7 @@ def _waited(tables: Tables) -> str:
     return f"Longest wait for a worker: {row['kind']}, {wait} at the 95th percentile"
 
 
-def _refused(tables: Tables) -> str:
+def _most_refused(tables: Tables) -> str:
     """Say whom a spending check refused most; what rate limits put off is tried again."""
     refusals = [row for row in tables.get("refusals", ()) if row["check"] and row["count"]]
     if not refusals:
@@ -195,12 +195,12 @@ def _refused(tables: Tables) -> str:
     return f"Refused most: {row['client']}, {count} of {row['operation']}, {share} of these ({row['code']})"
 
 
-def _put_off(tables: Tables) -> str:
+def _rate_limited(tables: Tables) -> str:
     limited = sum(row["count"] for row in tables.get("codes", ()) if row["code"] == "rate_limited")
     return f"Too early for a rate limit: {units.many(limited, 'call')}" if limited else ""
 
 
-def _nearest(tables: Tables) -> str:
+def _nearest_limit(tables: Tables) -> str:
     levels = [row for row in tables.get("levels", ()) if row["limit"] and row["highest"]]
     if not levels:
         return ""

@@ -77,7 +77,11 @@ class Readings:
 
     def sentences(self) -> tuple[str, ...]:
         """Say what changes the verdict, and then in a line or two what does not."""
-        return *self.deciding_sentences(), *self.other_sentences()
+        return self.around()
+
+    def around(self, *lines: str) -> tuple[str, ...]:
+        """Say what changes the verdict, then these lines, then in a line or two what does not."""
+        return *self.deciding_sentences(), *lines, *self.other_sentences()
 
     def deciding_sentences(self) -> tuple[str, ...]:
         """Say of each assumption that changes the verdict how often, to what, and how to observe it."""

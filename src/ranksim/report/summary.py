@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ranksim.report import units
-from ranksim.report.heading import Heading, answer_of, headline_numbers, most_telling, tiles_of, unasked
+from ranksim.report.heading import Heading, answer_of, headline_numbers, most_telling, run_overview, tiles_of
 from ranksim.report.mentions import foldable, with_links
 from ranksim.report.page import (
     BAD,
@@ -43,7 +43,7 @@ def summary(heading: Heading, tables: Tables) -> list[RenderableType]:
     if heading.verdicts:
         parts.append(_verdicts(heading))
     else:
-        parts.append(Text(unasked(tables)))
+        parts.append(Text(run_overview(tables)))
     parts += [
         Text(),
         Text(", ".join(f"{value} {label}" for label, value in headline_numbers(heading, tables))),

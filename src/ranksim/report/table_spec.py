@@ -28,7 +28,7 @@ class TableSpec(NamedTuple):
     the rows, unless these are given.
     """
 
-    shown: Columns = NONE
+    visible: Columns = NONE
     others: Columns = NONE
     keys: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
@@ -40,11 +40,11 @@ class TableSpec(NamedTuple):
     @property
     def quantities(self) -> dict[str, str]:
         """By column its quantity."""
-        return {**self.shown, **self.others}
+        return {**self.visible, **self.others}
 
     def view(self, title: str, rows: Sequence[Row], note: str = "") -> list[View]:
         """Return rows of the table for people, or no view where there are no rows."""
-        return views_of(title, rows, self.shown, note, self.headings, self.main)
+        return views_of(title, rows, self.visible, note, self.headings, self.main)
 
 
 def row_unit(row: Mapping[str, Any]) -> str:

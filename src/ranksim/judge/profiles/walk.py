@@ -81,15 +81,15 @@ def _one_walk(
 
     Where something `goes`, the anchor is deleted sometimes.
     """
-    drawn, cursors, given = draw.choice(LIMITS), [], dict(query)
+    drawn, cursors, filters = draw.choice(LIMITS), [], dict(query)
     limit = first or drawn
     for _ in range(60):
-        page_query = {**given, "limit": limit} if limit else given
+        page_query = {**filters, "limit": limit} if limit else filters
         answer: Received = yield from politely(Send(operation, me.key, query=page_query))
         if answer.cursor is None:
             break
         cursors.append(answer.cursor)
-        given = {**query, "cursor": answer.cursor}
+        filters = {**query, "cursor": answer.cursor}
         items = answer.data if isinstance(answer.data, list) else []
         if operation == "keywords.list" and items and draw.randrange(4) == 0 and goes:
             path = {"id": str(items[-1].get("id"))}

@@ -91,7 +91,7 @@ def most_domains(load: Workload, plans: Iterable[Plan], policy: Policy) -> dict[
     domain, which it would not do otherwise.
     """
     most = cache(partial(_most_domains, load, policy))
-    return {plan.name: most(_kept(load, plan, policy)) for plan in plans}
+    return {plan.name: most(_binding(load, plan, policy)) for plan in plans}
 
 
 def lossy_plans(load: Workload, plans: Iterable[Plan], policy: Policy) -> set[str]:
@@ -100,20 +100,20 @@ def lossy_plans(load: Workload, plans: Iterable[Plan], policy: Policy) -> set[st
         most = most_domains(load, plans, policy)
         return {name for name, domains in most.items() if domains is not None and load.domains > domains}
     is_lossy = cache(partial(_is_lossy, load, policy))
-    return {plan.name for plan in plans if is_lossy(_kept(load, plan, policy))}
+    return {plan.name for plan in plans if is_lossy(_binding(load, plan, policy))}
 
 
 Cooldowns = tuple[tuple[str, Micros], ...]
 """Cooldowns (µs) by kind."""
 
 
-def _kept(load: Workload, plan: Plan, policy: Policy) -> Cooldowns:
+def _binding(load: Workload, plan: Plan, policy: Policy) -> Cooldowns:
     """The cooldowns (µs, by kind) that the calendar keeps, and that starts which are put off might not."""
     late = max((start.tries * start.calls for start in load.starts), default=0) * (
         policy.facts.rate_window + SECOND
     )
-    kept = ((kind, plan.cooldown_of(kind), gap) for kind, gap in load.gaps.items())
-    return tuple((kind, cooldown) for kind, cooldown, gap in kept if gap - late < cooldown <= gap)
+    stated = ((kind, plan.cooldown_of(kind), gap) for kind, gap in load.gaps.items())
+    return tuple((kind, cooldown) for kind, cooldown, gap in stated if gap - late < cooldown <= gap)
 
 
 def _most_domains(load: Workload, policy: Policy, cooldowns: Cooldowns) -> int | None:
@@ -129,8 +129,8 @@ def _number(starts: Sequence[JobStarts]) -> int:
     return sum(start.domains * len(start.times) for start in starts)
 
 
-def _is_lossy(load: Workload, policy: Policy, kept: Cooldowns) -> bool:
-    cooldowns = dict(kept)
+def _is_lossy(load: Workload, policy: Policy, binding: Cooldowns) -> bool:
+    cooldowns = dict(binding)
     late: dict[tuple[str, int], list[tuple[Micros, Micros]]] = {}
     for occasion, outcome in _outcomes(load.starts, load.keys, policy, patient=False):
         if outcome.burst.given_up:

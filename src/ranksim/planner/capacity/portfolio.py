@@ -161,7 +161,7 @@ class Largest(ReadyAnswer):
     @property
     def notes(self) -> tuple[str, ...]:
         """What it hangs on, and what to know of what was asked."""
-        return (*self.readings.deciding_sentences(), *self.remarks, *self.readings.other_sentences())
+        return self.readings.around(*self.remarks)
 
     @property
     def verdict(self) -> str:

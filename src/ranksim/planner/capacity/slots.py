@@ -141,7 +141,7 @@ class SlotUse(ReadyAnswer):
     def views(self) -> list[View]:
         """The table for people; the columns of what was observed only where worlds were simulated."""
         observed = OBSERVED if self.days[0].observed_used is not None else {}
-        table = DAYS._replace(shown={**DAYS.shown, **observed})
+        table = DAYS._replace(visible={**DAYS.visible, **observed})
         return table.view(f"Slots used at the end of each day, of {self.limit:,}", self.rows())
 
     def plot(self, name: str = "slots", ax: Axes | None = None) -> Axes:

@@ -121,7 +121,7 @@ class WorkersNeeded(ReadyAnswer):
     @property
     def notes(self) -> tuple[str, ...]:
         """What it hangs on, and of which jobs it is."""
-        return (*self.readings.deciding_sentences(), *self.remarks, *self.readings.other_sentences())
+        return self.readings.around(*self.remarks)
 
     @property
     def verdict(self) -> str:

@@ -362,26 +362,15 @@ def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: boo
     ]
 
 
-QUESTIONS: dict[str, tuple[Callable[..., None], str]] = {
-    "compare": (
-        command(compare, flags.give, with_settings=flags.with_settings),
-        "Catalogue A against catalogue B on the same customers.",
-    ),
-    "break-even": (
-        command(break_even, flags.give, with_settings=flags.with_settings),
-        "At which price and ceiling each plan breaks even.",
-    ),
-    "pareto": (
-        command(pareto, flags.give, with_settings=flags.with_settings),
-        "Margin against blocked customers over a grid.",
-    ),
-    "back-test": (
-        command(back_test, flags.give, with_settings=flags.with_settings),
-        "Recorded calls under other plans, and their invoices.",
-    ),
-    "search": (
-        command(search, flags.give, with_settings=flags.with_settings),
-        "The best catalogue of a grid for recorded customers.",
-    ),
+ASKED: dict[str, tuple[Callable[..., flags.Answered], str]] = {
+    "compare": (compare, "Catalogue A against catalogue B on the same customers."),
+    "break-even": (break_even, "At which price and ceiling each plan breaks even."),
+    "pareto": (pareto, "Margin against blocked customers over a grid."),
+    "back-test": (back_test, "Recorded calls under other plans, and their invoices."),
+    "search": (search, "The best catalogue of a grid for recorded customers."),
+}
+QUESTIONS = {
+    name: (command(function, flags.give, with_settings=flags.with_settings), line)
+    for name, (function, line) in ASKED.items()
 }
 """Name of a command to its function and its short help."""

@@ -116,7 +116,7 @@ def with_settings(
     population: Path | None = None,
     scenario: Path | None = None,
     policy: Path | None = None,
-    **given: Any,
+    **options: Any,
 ) -> dict[str, Any]:
     """Return the inputs of a question with parameters set by flags; policy.catalogue is that asked about.
 
@@ -131,11 +131,11 @@ def with_settings(
 
     of = None if scenario is None else Scenario.load(scenario)
     under = of.policy if of is not None and policy is None else policy_of(policy)
-    which = "b" if "b" in given else "catalogue"
-    of_sides = "recording" in given  # a catalogue for each, of which the last is asked about
-    *others, named = (given[which] or [None]) if of_sides else [given[which]]
+    which = "b" if "b" in options else "catalogue"
+    of_sides = "recording" in options  # a catalogue for each, of which the last is asked about
+    *others, named = (options[which] or [None]) if of_sides else [options[which]]
     own = "illustrative" if of is None else of.policy.catalogue
-    sold = catalogue_of(named or given.get("a") or own)
+    sold = catalogue_of(named or options.get("a") or own)
     roots: dict[str, Any] = {} if of is None else {**of.roots}
     if population is not None:
         roots["population"] = Population.load(population)

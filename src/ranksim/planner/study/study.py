@@ -70,8 +70,8 @@ class Study(CheckedSpec):
             if path in varied:
                 raise BadInput(f"{path}: the study varies it; set another parameter")
         change = {**self.spec.change, **settings}
-        given = {**self.located.data, "change": change}
-        located = Located(self.located.where, given, self.located.lines)
+        changed = {**self.located.data, "change": change}
+        located = Located(self.located.where, changed, self.located.lines)
         return type(self)._checked(located, self.engine, self.spec.name)
 
     def run(

@@ -14,7 +14,7 @@ from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.report import document
-from ranksim.report.heading import ExpectationVerdict, unasked, verdict_on
+from ranksim.report.heading import ExpectationVerdict, run_overview, verdict_on
 from ranksim.report.measured import MetricComparison, MetricEstimate
 from ranksim.report.readings import NO_READINGS
 from ranksim.report.units import difference_of, many
@@ -41,8 +41,9 @@ class _Frame(property):
     def __set_name__(self, owner: type, name: str) -> None:
         self.table = name
 
-    # What the class itself gives for it, only help() asks.
-    def __get__(self, result: Any, owner: type | None = None, /) -> pd.DataFrame:  # type: ignore[override]
+    def __get__(  # type: ignore[override]  # only help() looks it up on the class: no overload for that
+        self, result: Any, owner: type | None = None, /
+    ) -> pd.DataFrame:
         return cast("pd.DataFrame", super().__get__(result, owner))
 
 
@@ -249,7 +250,7 @@ class Result:
         plain = document.document(
             "run",
             self.scenario,
-            answer=verdict_on(self.expectations) if self.expectations else unasked(self.tables),
+            answer=verdict_on(self.expectations) if self.expectations else run_overview(self.tables),
             notes=[*self.readings.sentences(), *self.remarks],
             metrics={name: document.metric(unit_of(name), self.metric(name)) for name in self.metrics},
             expectations=self.expectations,

@@ -109,9 +109,9 @@ def laid_over(scenario: Stated, changes: Mapping[str, Any]) -> Stated:
     changes = dict(changes)
     if "plan" in changes:
         plan = changes.pop("plan")
-        given = changes.get("accounts", {})
+        accounts = changes.get("accounts", {})
         changes["accounts"] = {
-            name: {"plan": plan} | dict(given.get(name, {})) for name in (*scenario.accounts, *given)
+            name: {"plan": plan} | dict(accounts.get(name, {})) for name in (*scenario.accounts, *accounts)
         }
     policy = changes.pop("policy", scenario.policy)
     if isinstance(policy, str | Path):

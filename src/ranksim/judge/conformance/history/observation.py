@@ -47,8 +47,10 @@ class Shelved(property, Generic[T]):
         super().__init__(lambda record: of(record.shelf[record.index]))
 
     if TYPE_CHECKING:
-        # it is never looked up on the class, which is the overload that is left out
-        def __get__(self, instance: Any, owner: type | None = None, /) -> T: ...  # type: ignore[override]
+
+        def __get__(  # type: ignore[override]  # nobody looks it up on the class: no overload for that
+            self, instance: Any, owner: type | None = None, /
+        ) -> T: ...
 
 
 @dataclass(slots=True)
