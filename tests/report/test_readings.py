@@ -43,7 +43,7 @@ def test_every_other_option_of_what_was_read_is_tried_once_and_nothing_else() ->
 
 def test_what_changes_the_verdict_is_told_first_with_how_to_observe_it_and_the_rest_in_a_line() -> None:
     _, readings = under_readings(asking([CAP, LONGEST, WINDOW], []), Policy(), lambda answer: answer)
-    assert readings.sentences() == (
+    assert readings.around() == (
         "This holds under 3 of 5 readings of U1, how the 60 s window of a key and class runs (assumed: "
         "window = first_hit): under clock and gcra no. To observe it, send 1, 19, 1, 20 and 20 calls at 0, "
         "29, 35, 60.5 and 89.5 s and see how many pass.",
@@ -69,13 +69,13 @@ def test_readings_are_in_the_order_of_their_numbers_however_they_were_read() -> 
 
 def test_a_remedy_stands_behind_what_it_mends() -> None:
     tried = TriedField(CAP, "truncate", {"refuse": "no"})
-    told = Readings("yes", (tried,), remedy="Smaller, it holds under all.").sentences()
+    told = Readings("yes", (tried,), remedy="Smaller, it holds under all.").around()
     assert (len(told), told[-1]) == (2, "Smaller, it holds under all.")
-    assert Readings("no", (tried,), ("U32",)).sentences() == (
+    assert Readings("no", (tried,), ("U32",)).around() == (
         "1 assumption changes nothing: U47.",
         "Read, and not tried, as their values cannot be listed: U32.",
     )
-    assert NO_READINGS.sentences() == ()
+    assert NO_READINGS.around() == ()
 
 
 def test_options_are_those_that_the_register_lists() -> None:

@@ -52,8 +52,8 @@ def load(
     from ranksim.judge.profiles import profile as profile_named
 
     check_locust()
-    wanted = read_at("THRESHOLD", Threshold.parse, threshold)
-    if wanted.metric == "rate":
+    limit = read_at("THRESHOLD", Threshold.parse, threshold)
+    if limit.metric == "rate":
         raise BadInput("THRESHOLD: more users always call more often; expected a latency or a share")
     chosen, length = profile_named(profile), length_of(duration, "--duration")
     hold_key(host, key, target)
@@ -65,7 +65,7 @@ def load(
         raise BadInput("--yes: expected agreement to what cannot be removed again")
     with TemporaryDirectory(prefix="ranksim-loads-") as folder:
         runs = Loads(options, chosen.name, length, processes, traces or Path(folder))
-        return LoadCapacity(wanted, largest_load(lambda users: runs.measure(users, wanted), first, most))
+        return LoadCapacity(limit, largest_load(lambda users: runs.measure(users, limit), first, most))
 
 
 QUESTIONS = {"load": (command(load, give), (load.__doc__ or "").splitlines()[0])}

@@ -75,10 +75,6 @@ class Readings:
             for _, other in _other_readings(policy, tried.field, self._others(tried)):
                 yield other
 
-    def sentences(self) -> tuple[str, ...]:
-        """Say what changes the verdict, and then in a line or two what does not."""
-        return self.around()
-
     def around(self, *lines: str) -> tuple[str, ...]:
         """Say what changes the verdict, then these lines, then in a line or two what does not."""
         return *self.deciding_sentences(), *lines, *self.other_sentences()

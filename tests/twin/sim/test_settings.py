@@ -218,3 +218,10 @@ def test_what_is_set_may_be_drawn(path: str, value: Any, drawn: bool) -> None:
     still = Scenario.parse(BASE.partition("clients:")[0] + BASE[BASE.index("pools:") :])
     of = still.replace(clients=nightly, timeline=scenario(("1d", path, value)).timeline)
     assert is_drawn(of, "calls.total") is drawn
+
+
+def test_a_run_with_settings_is_that_of_the_scenario_changed_first() -> None:
+    scenario = Scenario.parse(BASE)
+    settings = {"scenario.length": "2d", "policy.facts.rates.expensive": 2}
+    assert run(scenario, settings=settings).to_json() == run(scenario.changed(settings)).to_json()
+    assert run(scenario, settings=settings).to_json() != run(scenario).to_json()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ranksim.core.clock import Micros
 from ranksim.planner.capacity.bursts import BURST, NO_STARTS, Burst, put_off
+from ranksim.planner.capacity.growth import MONTHS, GrownMonth, months_view, until_view
+from ranksim.planner.capacity.growth import sentence as growth_sentence
+from ranksim.planner.capacity.growth import verdict as growth_verdict
 from ranksim.planner.capacity.limits import CAPABILITY_OF, MOST, SPEND, TRACKED, Limit
+from ranksim.planner.capacity.plan_size import Size, add_ons_text, cheapest, plan_text, times
 from ranksim.planner.capacity.workload import Workload
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer
@@ -61,36 +64,6 @@ class LimitUse:
             "day": self.day,
             "day_grown": self.grown_day,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """What a plan comes to at one size of the portfolio: whether it `fits`, and the money of a month (µUSD).
-
-    `helps` are the add-ons, by count, without which it does not fit; `price` is that of the plan and of all
-    add-ons, and None where no add-ons are enough or prices are not known. `cost` is what the work would
-    cost the provider.
-    """
-
-    domains: int
-    fits: bool
-    helps: Mapping[str, int]
-    price: int | None
-    cost: int
-
-    def row(self, size: str) -> Row:
-        """The size as part of a plan's row, whose columns end with what says the size."""
-        return {
-            f"fits{size}": self.fits,
-            f"helps{size}": _named(self.helps),
-            f"price{size}_uusd": self.price,
-            f"provider_cost{size}_uusd": self.cost,
-        }
-
-    @property
-    def word(self) -> str:
-        """Whether it fits, in a word or two."""
-        return "no" if not self.fits else f"with {_named(self.helps)}" if self.helps else "yes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +120,12 @@ class Fit(ReadyAnswer):
     """The answer: every plan of the catalogue, the cheapest first, and what the starts of one night meet.
 
     Where some of these are given up, `enough` is the spread (µs) and the number of keys that start them all,
-    None where no such thing does.
+    None where no such thing does. `growth` is the largest factor, and `months` are those of a growth in time.
     """
 
     kind = "capacity fit"
     title = "Which plan fits"
-    plots = ("limits",)
-    TABLES = MappingProxyType({"answer": PLANS, "limits": LIMITS, "readings": READINGS})
+    TABLES = MappingProxyType({"answer": PLANS, "limits": LIMITS, "months": MONTHS, "readings": READINGS})
 
     load: Workload
     growth: float
@@ -162,19 +134,23 @@ class Fit(ReadyAnswer):
     burst_grown: Burst = NO_STARTS
     enough: tuple[Micros | None, int | None] = (None, None)
     readings: Readings = NO_READINGS
+    months: tuple[GrownMonth, ...] = ()
+
+    @property
+    def plots(self) -> tuple[str, ...]:
+        """The use of each limit; before it, of a growth in time, until when each plan fits."""
+        return ("growth", "limits") if self.months else ("limits",)
 
     def cheapest(self, grown: bool = False) -> PlanFit | None:
         """The plan with the lowest price a month among those that fit, None where none does.
 
         Of plans whose prices are not known, which come last, it is the one there is, else the first.
         """
-        fitting = [plan for plan in self.plans if (plan.grown if grown else plan.now).fits]
+        name = cheapest(self._sizes(grown), self.load.plan)
+        return next((plan for plan in self.plans if plan.plan == name), None)
 
-        def costs(plan: PlanFit) -> tuple[bool, int, bool]:
-            price = (plan.grown if grown else plan.now).price
-            return price is None, price or 0, plan.plan != self.load.plan
-
-        return min(fitting, key=costs, default=None)
+    def _sizes(self, grown: bool) -> dict[str, Size]:
+        return {plan.plan: plan.grown if grown else plan.now for plan in self.plans}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -198,7 +174,7 @@ class Fit(ReadyAnswer):
             alike[work.operation, work.gap] += math.ceil(work.each)
         done = [f"{each:,} × {kind} every {units.duration(gap)}" for (kind, gap), each in alike.items()]
         of = f"The account {load.name}" if load.name else "A portfolio"
-        grown = "" if self.growth == 1 else f"; and {_times(self.growth)} of it"
+        grown = "" if self.growth == 1 else f"; and {times(self.growth)} of it"
         return (
             f"{of}: {units.many(load.domains, 'domain')}, {units.many(load.keywords, 'keyword')} in "
             f"{units.many(load.slots, 'slot')}; {', '.join(done)}{grown}."
@@ -207,13 +183,16 @@ class Fit(ReadyAnswer):
     @property
     def verdict(self) -> str:
         """Which plan fits, and which one grown: what other assumptions may change."""
-        now, then = (_plan_of(self.cheapest(grown), grown) for grown in (False, True))
+        both = (self._sizes(grown) for grown in (False, True))
+        now, then = (plan_text(cheapest(sizes, self.load.plan), sizes) for sizes in both)
+        if self.months:
+            return f"{f'the plan {now}' if now else 'no plan'} fits; {growth_verdict(self.months)}"
         if not now:
             return "no plan fits"
         if self.growth == 1:
             return f"the plan {now} fits"
         grown = "it does too" if then == now else f"{then or 'no plan'} does"
-        return f"the plan {now} fits, and at {_times(self.growth)} {grown}"
+        return f"the plan {now} fits, and at {times(self.growth)} {grown}"
 
     @property
     def sentence(self) -> str:
@@ -221,10 +200,13 @@ class Fit(ReadyAnswer):
         best = self.cheapest()
         if best is None:
             last = max(self.plans, key=self._nearness)
-            return f"No plan fits. The nearest is {last.plan}: {_broken(last)}. {self._bursts}".strip()
-        helped = f" with {_named(best.now.helps)}" if best.now.helps else ""
+            later = growth_sentence(self.months) if self.months else ""
+            return (
+                f"No plan fits. The nearest is {last.plan}: {_broken(last)}. {later} {self._bursts}".strip()
+            )
+        helped = f" with {add_ons_text(best.now.helps)}" if best.now.helps else ""
         fits = (
-            f"The plan {best.plan}{helped} fits, {_for(best.now)}; the work costs the provider "
+            f"The plan {best.plan}{helped} fits, {best.now.for_price}; the work costs the provider "
             f"{units.usd(best.now.cost)}."
         )
         return " ".join(part for part in (fits, self._beyond(best), self._growth(best), self._bursts) if part)
@@ -247,17 +229,19 @@ class Fit(ReadyAnswer):
         return reach, -lacking, plan.plan == self.load.plan, -(plan.price or 0)
 
     def _growth(self, best: PlanFit) -> str:
-        first, times = best.first, _times(self.growth)
-        breaks = "nothing breaks" if first is None else _broken(best)
+        factor = times(self.growth)
+        breaks = "nothing breaks" if best.first is None else _broken(best)
+        if self.months:
+            return growth_sentence(self.months)
         if self.growth == 1:
             return f"As domains are added, {breaks}."
         if best.grown.fits and not best.grown.helps:
-            return f"At {times} it still fits; {breaks}."
+            return f"At {factor} it still fits; {breaks}."
         if best.grown.fits:
-            return f"At {times} it wants {_named(best.grown.helps)}, {_for(best.grown)}; {breaks}."
+            return f"At {factor} it wants {add_ons_text(best.grown.helps)}, {best.grown.for_price}; {breaks}."
         other = self.cheapest(grown=True)
-        then = "no plan does" if other is None else f"{other.plan} does, {_for(other.grown)}"
-        return f"At {times} it does not, and {then}: {breaks}."
+        then = "no plan does" if other is None else f"{other.plan} does, {other.grown.for_price}"
+        return f"At {factor} it does not, and {then}: {breaks}."
 
     @property
     def _bursts(self) -> str:
@@ -266,7 +250,8 @@ class Fit(ReadyAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people: a row a plan, what breaks first, and the use of each limit."""
-        return [self._plans_view(), self._first_view(), self._limits_view()]
+        in_time = [until_view(self.months), months_view(self.months)] if self.months else []
+        return [*in_time, self._plans_view(), self._first_view(), self._limits_view()]
 
     def tables(self) -> Tables:
         """A row a plan, and `limits` of all plans, what breaks first before the rest."""
@@ -277,12 +262,13 @@ class Fit(ReadyAnswer):
         }
         uses = [{"plan": plan.plan, **use.row()} for plan in self.plans for use in plan.limits]
         plans = [plan.row() | burst for plan in self.plans]
-        return {"answer": plans, "limits": uses, **self.readings.tables()}
+        months = {"months": [row for month in self.months for row in month.rows()]} if self.months else {}
+        return {"answer": plans, "limits": uses, **months, **self.readings.tables()}
 
     @property
-    def _sizes(self) -> str:
+    def _factors(self) -> str:
         """The sizes that a table shows."""
-        return "×1" if self.growth == 1 else f"×1 → {_times(self.growth)}"
+        return "×1" if self.growth == 1 else f"×1 → {times(self.growth)}"
 
     def _named(self, plan: PlanFit) -> str:
         return f"{plan.plan} (now)" if plan.plan == self.load.plan else plan.plan
@@ -302,7 +288,7 @@ class Fit(ReadyAnswer):
             "a month's work costs whoever runs the service, which the plan's ceiling bounds."
         )
         headings = ("plan", "fits", "price a month", "provider cost")
-        return View(f"Plans, at {self._sizes}", headings, 2, rows, note)
+        return View(f"Plans, at {self._factors}", headings, 2, rows, note)
 
     def _first_view(self) -> View:
         rows = []
@@ -312,8 +298,8 @@ class Fit(ReadyAnswer):
                 rows.append((self._named(plan), *[units.text(None)] * 4))
                 continue
             day = units.text(first.day or first.grown_day)
-            then = f" at {_times(self.growth)}" if not first.day and first.grown_day else ""
-            broken = (first.now.name, _times(first.factor), units.count(first.breaks_at or 0), day + then)
+            then = f" at {times(self.growth)}" if not first.day and first.grown_day else ""
+            broken = (first.now.name, times(first.factor), units.count(first.breaks_at or 0), day + then)
             rows.append((self._named(plan), *broken))
         note = (
             "The first size that loses work, in times of the domains there are; days are those of the "
@@ -326,7 +312,7 @@ class Fit(ReadyAnswer):
         names = list(dict.fromkeys(use.now.name for plan in self.plans for use in plan.limits))
         by_plan = [{use.now.name: use for use in plan.limits} for plan in self.plans]
         rows = tuple((name, *(_share(uses.get(name)) for uses in by_plan)) for name in names)
-        title = f"Use of each limit, at {self._sizes}"
+        title = f"Use of each limit, at {self._factors}"
         note = (
             f"The limit of {BURST} is the number of domains of which the rate limit lets in every start "
             "before it is given up."
@@ -336,24 +322,21 @@ class Fit(ReadyAnswer):
     def _repr_html_(self) -> str:
         return fragment(self.sentence, self.notes, self.views())
 
-    def plot(self, name: str = "limits", ax: Axes | None = None) -> Axes:
-        """Draw the use of each limit of the cheapest plan that fits. Raises BadInput without matplotlib."""
+    def plot(self, name: str = "", ax: Axes | None = None) -> Axes:
+        """Draw the use of each limit of the cheapest plan that fits, or until when each plan does.
+
+        Raises BadInput without matplotlib.
+        """
         from ranksim.planner.capacity import plots
 
+        if self.months and name != "limits":
+            return plots.growth(self.months, ax)
         best = self.cheapest() or self.plans[-1]
         finding = f"{best.plan}: {_broken(best)}"
-        return plots.fit([use.row() for use in best.limits], finding, _times(self.growth), ax)
+        return plots.fit([use.row() for use in best.limits], finding, times(self.growth), ax)
 
 
 # Words
-
-
-def _plan_of(plan: PlanFit | None, grown: bool) -> str:
-    """Name a plan with the add-ons that make it fit, nothing where there is none."""
-    if plan is None:
-        return ""
-    helps = (plan.grown if grown else plan.now).helps
-    return f"{plan.plan} with {_named(helps)}" if helps else plan.plan
 
 
 def _broken(plan: PlanFit) -> str:
@@ -365,7 +348,7 @@ def _broken(plan: PlanFit) -> str:
     when = f", from day {first.day} of a month" if first.day and first.now.name == SPEND else ""
     if first.breaks_at == 1:
         return f"{name}, at any size{when}"
-    return f"{name}, at {_times(first.factor)} ({units.many(first.breaks_at or 0, 'domain')}){when}"
+    return f"{name}, at {times(first.factor)} ({units.many(first.breaks_at or 0, 'domain')}){when}"
 
 
 def _price(plan: PlanFit, size: Size) -> str:
@@ -379,11 +362,6 @@ def _both(now: str, grown: str) -> str:
     return now if now == grown else f"{now.removesuffix(' USD')} → {grown}"
 
 
-def _for(size: Size) -> str:
-    """What a size costs whoever pays the invoice."""
-    return "for a price that is not known" if size.price is None else f"for {units.usd(size.price)} a month"
-
-
 def _share(use: LimitUse | None) -> str:
     """The use of a limit at both sizes; beyond it, how many times."""
     if use is None:
@@ -392,13 +370,5 @@ def _share(use: LimitUse | None) -> str:
         return "none there" if use.now.need else "–"
     if use.now.name.startswith(CAPABILITY_OF):
         return "has it"
-    used = ((_times if limit.exceeded else units.percent)(limit.used) for limit in (use.now, use.grown))
+    used = ((times if limit.exceeded else units.percent)(limit.used) for limit in (use.now, use.grown))
     return _both(*used)
-
-
-def _times(factor: float) -> str:
-    return f"×{factor:,.0f}" if factor >= 100 else f"×{factor:.3g}"
-
-
-def _named(add_ons: Mapping[str, int]) -> str:
-    return " and ".join(f"{count:,} {name}" for name, count in add_ons.items())

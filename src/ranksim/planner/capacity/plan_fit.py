@@ -26,8 +26,9 @@ from ranksim.planner.capacity.bursts import (
     lossy_plans,
     most_domains,
 )
-from ranksim.planner.capacity.common import expect, micros, require_number
-from ranksim.planner.capacity.fit_answer import Fit, LimitUse, PlanFit, Size
+from ranksim.planner.capacity.common import expect, micros
+from ranksim.planner.capacity.fit_answer import Fit, LimitUse, PlanFit
+from ranksim.planner.capacity.growth import GrownMonth, growth_of
 from ranksim.planner.capacity.limits import (
     MOST,
     RATE,
@@ -37,6 +38,7 @@ from ranksim.planner.capacity.limits import (
     limits,
     provider_cost,
 )
+from ranksim.planner.capacity.plan_size import Size
 from ranksim.planner.capacity.planned import OwnAccount
 from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.workload import MONTH, LoadUnder, Workload
@@ -53,7 +55,7 @@ def fit(
     policy: Policy | str | Path | None = None,
     *,
     account: str = "",
-    growth: float = 2.0,
+    growth: float | str = 2.0,
     spread: Micros | str | None = None,
     catalogue: str | Path | Catalogue | None = None,
     **done: Any,
@@ -64,9 +66,11 @@ def fit(
     its file, of which an `account` is meant (the only one, unless it is named), with fields of what is done
     in place of what its clients do (crawls=2). `policy` is the scenario's unless given, and `catalogue`
     stands in place of the policy's: a file's path, or the name of a shipped one. Grown are the domains,
-    `growth` times, and with them all their work. The rank runs of one occasion are started evenly over
-    `spread` (µs, or text such as "10m"; at one instant unless the scenario says otherwise), each again after
-    a 429. The answer's `readings` are what other assumptions would make of it. Raises BadInput.
+    `growth` times, and with them all their work. As text it may be a rate, "×2 / year", or a factor for each
+    month from now on, "1,1.2,1.5"; the answer then tells until when each plan fits. The rank runs of one
+    occasion are started evenly over `spread` (µs, or text such as "10m"; at one instant unless the scenario
+    says otherwise), each again after a 429. The answer's `readings` are what other assumptions would make of
+    it. Raises BadInput.
     """
     load_under, policy = _asked_about(tracked, policy, account, done)
     if isinstance(catalogue, str | Path):
@@ -76,12 +80,11 @@ def fit(
     if spread is not None:
         spread = micros("spread", spread)
         expect(spread >= 0, "spread", "0 or more", spread)
-    require_number("growth", growth)
-    expect(1 <= growth <= 1000, "growth", "a factor from 1 to 1000", growth)
+    largest, path = growth_of(growth)
 
     def ask(policy: Policy, spread: Micros | None = spread) -> Fit:
         load = load_under(policy)
-        return _fit(load if spread is None else load.over(spread), growth, policy)
+        return _fit(load if spread is None else load.over(spread), largest, path, policy)
 
     answer, readings = under_readings(consulting(ask), policy, _verdict)
     readings = replace(readings, remedy=_remedy(ask, answer, readings, policy))
@@ -111,21 +114,40 @@ def _remedy(ask: Callable[..., Fit], answer: Fit, readings: Readings, policy: Po
     return f"Started over {units.duration(best)} it holds under all readings of {' and '.join(mended[best])}."
 
 
-def _fit(load: Workload, growth: float, policy: Policy) -> Fit:
+def _fit(load: Workload, growth: float, path: Sequence[float], policy: Policy) -> Fit:
     """Return what each plan comes to, without the limits and what breaks first."""
     check_add_ons(load.add_ons, policy)
+    prices = {
+        name: plan.price if policy.catalogue.knows_price_of(name) else None
+        for name, plan in policy.catalogue.plans.items()
+    }
+    now, grown = (
+        _sizes(load.of_domains(each), policy) for each in (load.domains, round(load.domains * growth))
+    )
+    plans = [PlanFit(name, prices[name], now[name], grown[name]) for name in _by_price(prices)]
+    return Fit(load, growth, tuple(plans), months=tuple(_months(load, path, _by_price(prices), policy)))
+
+
+def _by_price(prices: Mapping[str, int | None]) -> list[str]:
+    return sorted(prices, key=lambda name: prices[name] or 0)
+
+
+def _months(
+    load: Workload, path: Sequence[float], plans: Sequence[str], policy: Policy
+) -> Iterator[GrownMonth]:
+    """Yield what each plan comes to in each month: of what is used already only the first one knows."""
+    for number, factor in enumerate(path, 1):
+        of = load if number == 1 else replace(load, used=None)
+        grown = of.of_domains(max(1, round(load.domains * factor)))
+        sizes = _sizes(grown, policy)
+        yield GrownMonth(number, factor, grown.domains, {name: sizes[name] for name in plans}, load.plan)
+
+
+def _sizes(load: Workload, policy: Policy) -> dict[str, Size]:
+    """Return what each plan comes to."""
     plans = policy.catalogue.plans
-    sizes = [load, load.of_domains(round(load.domains * growth))]
-    lossy = [lossy_plans(size, plans.values(), policy) for size in sizes]
-    plan_fits = []
-    for name, plan in plans.items():
-        price = plan.price if policy.catalogue.knows_price_of(name) else None
-        now, grown = (
-            _size(size, plan, policy, name in losing) for size, losing in zip(sizes, lossy, strict=True)
-        )
-        plan_fits.append(PlanFit(name, price, now, grown))
-    plan_fits.sort(key=lambda plan: plan.price or 0)
-    return Fit(load, growth, tuple(plan_fits))
+    losing = lossy_plans(load, plans.values(), policy)
+    return {name: _size(load, plan, policy, name in losing) for name, plan in plans.items()}
 
 
 def _with_limits(answer: Fit, policy: Policy) -> Fit:
@@ -219,17 +241,18 @@ def _first_days(load: Workload, plan: Plan, policy: Policy) -> list[int | None]:
 
 
 def _size(load: Workload, plan: Plan, policy: Policy, loses_starts: bool) -> Size:
-    """What a plan comes to at one size, with the add-ons that it lacks."""
+    """What a plan comes to at one size, with the add-ons that it breaks."""
     lacking = [limit for limit in limits(load, plan, policy) if limit.exceeded]
     helps = dict(_add_ons(lacking, policy.catalogue))
     enlarged = {policy.catalogue.add_ons[name].metric for name in helps}
-    fits = not loses_starts and all(limit.metric in enlarged for limit in lacking)
+    breaks = [limit.name for limit in lacking if limit.metric not in enlarged] + [BURST] * loses_starts
+    fits = not breaks
     bought = {name: load.add_ons.get(name, 0) + helps.get(name, 0) for name in policy.catalogue.add_ons}
     price = (
         policy.catalogue.price_of(plan.name, bought) if policy.catalogue.knows_price_of(plan.name) else None
     )
     cost = provider_cost(load, plan, policy)
-    return Size(load.domains, fits, helps if fits else {}, price if fits else None, cost)
+    return Size(load.domains, fits, helps if fits else {}, price if fits else None, cost, tuple(breaks))
 
 
 def _add_ons(lacking: Sequence[Limit], catalogue: Catalogue) -> Iterator[tuple[str, int]]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ranksim.planner.capacity.growth import GrownMonth, fits_until, verdict
 from ranksim.planner.capacity.limits import CAPABILITY_OF
+from ranksim.planner.capacity.plan_size import times
 from ranksim.report import units
 from ranksim.report.figure import (
     BLUE,
@@ -148,7 +150,7 @@ def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
     return _against_limits(ax, title, "% of the limit used", max(100, *used) * 1.4)
 
 
-def fit(rows: Sequence[Row], title: str, times: str, ax: Axes | None = None) -> Axes:
+def fit(rows: Sequence[Row], title: str, factor: str, ax: Axes | None = None) -> Axes:
     """Draw the use of each limit of a plan now (bars) and grown (marks), what breaks first on top.
 
     Capabilities that the plan has are left out.
@@ -162,8 +164,37 @@ def fit(rows: Sequence[Row], title: str, times: str, ax: Axes | None = None) -> 
     for y, (now, then) in enumerate(zip(used, grown, strict=True)):
         both = dict.fromkeys(units.percent(share / 100).removesuffix(" %") for share in (now, then))
         ax.text(max(now, then) + 2, y, f"{' → '.join(both)} %", va="center", fontsize=7, color=INK)
-    what = f"% of the limit used: bars at ×1, marks at {times}"
+    what = f"% of the limit used: bars at ×1, marks at {factor}"
     return _against_limits(ax, title, what, max(100, *used, *grown) * 1.25)
+
+
+def growth(months: Sequence[GrownMonth], ax: Axes | None = None) -> Axes:
+    """Draw the months in which each plan fits, fainter with add-ons, and what breaks then."""
+    ax = new_figure().subplots() if ax is None else ax
+    plans = list(months[0].sizes)
+    for y, plan in enumerate(plans):
+        for month in months:
+            size = month.sizes[plan]
+            if size.fits:
+                ax.barh(
+                    y, 1, left=month.month - 0.5, height=0.5, color=BLUE, alpha=0.45 if size.helps else 0.9
+                )
+            if month.plan == plan:
+                ax.plot(month.month, y, "o", color="white", markeredgecolor=INK, markersize=6)
+        end = fits_until(plan, months)
+        if end < len(months):
+            breaks = months[end].sizes[plan].breaks
+            more = f" and {len(breaks) - 1} more" if len(breaks) > 1 else ""
+            side = "right" if 2 * end > len(months) else "left"
+            x = len(months) if side == "right" else end
+            text = f"what breaks: {breaks[0]}{more}"
+            ax.text(x + 0.5, y - 0.27, text, fontsize=7, color=VERMILLION, ha=side, va="bottom")
+    ax.set_yticks(range(len(plans)), plans)
+    ax.set_ylim(len(plans) - 0.5, -0.7)
+    ax.set_xlim(0.5, len(months) + 0.5)
+    ax.locator_params(axis="x", integer=True)
+    what = f"month, from now on ({times(months[0].factor)} to {times(months[-1].factor)}); dots: the cheapest"
+    return finish(ax, verdict(months), what, grid="x")
 
 
 def _is_there(row: Row) -> bool:

@@ -251,7 +251,7 @@ class Result:
             "run",
             self.scenario,
             answer=verdict_on(self.expectations) if self.expectations else run_overview(self.tables),
-            notes=[*self.readings.sentences(), *self.remarks],
+            notes=[*self.readings.around(), *self.remarks],
             metrics={name: document.metric(unit_of(name), self.metric(name)) for name in self.metrics},
             expectations=self.expectations,
             tables={**self.tables, **self.readings.tables()},

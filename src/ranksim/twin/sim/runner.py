@@ -11,9 +11,11 @@ from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ranksim.core.clock import Micros, format_duration
+from ranksim.core.contract.parameters import Settings
 from ranksim.core.draws import Purpose, derive, entity
 from ranksim.core.errors import BadInput, check_integer, read_at
 from ranksim.core.service.service import Service
@@ -58,18 +60,22 @@ def run(
     progress: Tell | None = None,
     world: MakeWorld = World,
     *,
+    settings: Settings = MappingProxyType({}),
     assumptions: bool = False,
 ) -> Result:
     """Simulate a scenario, or the scenario of a file, and give its result.
 
-    `seed` and `replications` stand in for the scenario's; with `replications` given, its `precision` is not
-    pursued. `workers` processes share the replications. `trace`, a file or a recorder, takes down the first
-    replication, which then runs in this process. `progress` is told how far it is; without it a notebook
-    shows that. With `assumptions` the result's `readings` are what others would make of it, a run for each.
+    `settings` are parameters by path, as of `Scenario.changed`. `seed` and `replications` stand in for
+    the scenario's; with `replications` given, its `precision` is not pursued. `workers` processes share the
+    replications. `trace`, a file or a recorder, takes down the first replication, which then runs in this
+    process. `progress` is told how far it is; without it a notebook shows that. With `assumptions` the
+    result's `readings` are what others would make of it, a run for each.
     Raises BadInput, and whatever goes wrong in a replication, with a note which one.
     """
     if isinstance(scenario, str | Path):
         scenario = Scenario.load(scenario)
+    if settings:
+        scenario = scenario.changed(settings)
     check_integer("workers", workers, 1)
     if replications is not None:
         check_integer("replications", replications, 1)

@@ -36,7 +36,7 @@ def judge_stated(trial: Trial, refused: SpendCall) -> None:
     waits = waits_of(stated, trial.runs.rate)
     if refused.spend in trial.runs.lengths and latest_begin(trial, refused) > DISTANT_PAST:
         _judge_length(trial, refused, waits)
-    _judge_kept(trial, refused, min(low for low, _ in waits))
+    _judge_least(trial, refused, min(low for low, _ in waits))
 
 
 def _judge_length(trial: Trial, refused: SpendCall, waits: Sequence[Wait]) -> None:
@@ -130,7 +130,7 @@ def _latest_unseen(trial: Trial, refused: SpendCall) -> Micros:
     return DISTANT_FUTURE if unbound else activity.begins
 
 
-def _judge_kept(trial: Trial, refused: SpendCall, wait: Micros) -> None:
+def _judge_least(trial: Trial, refused: SpendCall, wait: Micros) -> None:
     """Break when the same thing was accepted before the stated wait was over, and no run had failed.
 
     A run that was not seen may have begun the cooldown, and have failed.

@@ -16,7 +16,14 @@ def fit(
     tracked: dict[str, Any],
     scenario: ScenarioFile = None,
     account: AccountName = "",
-    growth: Annotated[float, typer.Option(help="How many times as many domains to look at too.")] = 2.0,
+    growth: Annotated[
+        str,
+        typer.Option(
+            metavar="FACTOR|RATE|SERIES",
+            help="How many times as many domains to look at too: 2; or a growth in time, which tells until "
+            "when each plan fits: '×2 / year', '5 % / month', or factors by month, 1,1.2,1.5.",
+        ),
+    ] = "2",
     catalogue: Annotated[
         str | None,
         typer.Option(
@@ -39,6 +46,7 @@ def fit(
     \b
       ranksim capacity fit --domains 30 --keywords 300 --pairings 4 --run-every 1d --growth 2
       ranksim capacity fit --scenario scenarios/agency-month.yaml
+      ranksim capacity fit --scenario scenarios/agency-month.yaml --growth '×2 / year'
     """  # fmt: skip
     from ranksim.core.contract.located import Located
     from ranksim.core.contract.policy import read_catalogue

@@ -1,0 +1,188 @@
+"""Growth in time: the factor of the domains in each month, until when each plan fits, and what it costs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from ranksim.core.errors import BadInput
+from ranksim.planner.capacity.common import expect, require_number
+from ranksim.planner.capacity.plan_size import Size, cheapest, plan_text, times
+from ranksim.report import units
+from ranksim.report.table_spec import Row, TableSpec
+from ranksim.report.tables import View
+
+YEAR = 12
+"""The months of a year, which a rate is looked at for."""
+
+MOST_MONTHS = 120
+LARGEST = 1000
+"""The largest factor that is looked at."""
+
+RATE = re.compile(
+    r"(?:[×x]\s*)?(?P<number>\d+(?:\.\d+)?)\s*(?P<percent>%)?\s*(?:/|a|per)\s*(?P<per>month|year)"
+)
+EXPECTED = "a factor such as 2, a rate such as '×2 / year' or '5 % / month', or factors by month: 1,1.2,1.5"
+
+MONTHS = TableSpec(
+    others={"price_uusd": "money", "provider_cost_uusd": "money", "factor": "count"}, keys=("month", "plan")
+)
+
+
+def growth_of(growth: float | str) -> tuple[float, tuple[float, ...]]:
+    """Return the largest factor of a growth, and those by month, none where it is a factor alone.
+
+    A rate is compounded monthly over a year: month k is looked at with what there is at its end. Raises
+    BadInput.
+    """
+    if not isinstance(growth, str):
+        require_number("growth", growth)
+        expect(1 <= growth <= LARGEST, "growth", f"a factor from 1 to {LARGEST}", growth)
+        return growth, ()
+    path = _path(growth)
+    if len(path) == 1:
+        return growth_of(path[0])
+    expect(len(path) <= MOST_MONTHS, "growth", f"at most {MOST_MONTHS} months", len(path))
+    outside = next((factor for factor in path if not 0.001 <= factor <= LARGEST), None)
+    if outside is not None:
+        raise BadInput(f"growth: expected factors from 0.001 to {LARGEST}, found {outside:g} in {growth!r}")
+    return max(1.0, *path), path
+
+
+def _path(text: str) -> tuple[float, ...]:
+    rate = RATE.fullmatch(text.strip().removeprefix("+"))
+    if rate:
+        factor = float(rate["number"])
+        factor = 1 + factor / 100 if rate["percent"] else factor
+        power = 1 / YEAR if rate["per"] == "year" else 1
+        expect(0 < factor <= LARGEST, "growth", f"a factor above 0 and up to {LARGEST}", repr(text))
+        return tuple(factor ** (month * power) for month in range(1, YEAR + 1))
+    try:
+        factors = tuple(float(part.strip().lstrip("×x")) for part in text.split(","))
+    except ValueError:
+        raise BadInput(f"growth: expected {EXPECTED}, found {text!r}") from None
+    if not all(map(math.isfinite, factors)):
+        raise BadInput(f"growth: expected {EXPECTED}, found {text!r}")
+    return factors
+
+
+@dataclass(frozen=True, slots=True)
+class GrownMonth:
+    """A month from now on, numbered from 1: the factor and number of its domains, and every plan's size.
+
+    `present` is the plan that the account has, or "".
+    """
+
+    month: int
+    factor: float
+    domains: int
+    sizes: Mapping[str, Size]
+    present: str = ""
+
+    @property
+    def plan(self) -> str | None:
+        """The cheapest plan that fits, None where none does."""
+        return cheapest(self.sizes, self.present)
+
+    @property
+    def choice(self) -> str:
+        """That plan with its add-ons, or that there is none."""
+        return plan_text(self.plan, self.sizes) or "no plan"
+
+    @property
+    def price(self) -> int | None:
+        """The invoice under that plan (µUSD), None where none fits or its price is not known."""
+        return None if self.plan is None else self.sizes[self.plan].price
+
+    def rows(self) -> Iterator[Row]:
+        """Yield a row a plan; money is µUSD."""
+        for plan, size in self.sizes.items():
+            month = {"month": self.month, "factor": self.factor, "domains": self.domains, "plan": plan}
+            yield {**month, **size.row(""), "breaks": list(size.breaks), "cheapest": plan == self.plan}
+
+
+def fits_until(plan: str, months: Sequence[GrownMonth]) -> int:
+    """Return the last month until which a plan fits in each, with add-ons if need be; 0 for none."""
+    ends = (month.month - 1 for month in months if not month.sizes[plan].fits)
+    return next(ends, months[-1].month)
+
+
+def choices(months: Sequence[GrownMonth]) -> list[tuple[str, list[GrownMonth]]]:
+    """Return the cheapest plans that fit, each with the months in a row in which it does."""
+    return [(choice, list(group)) for choice, group in groupby(months, key=lambda month: month.choice)]
+
+
+def verdict(months: Sequence[GrownMonth]) -> str:
+    """Return which plan fits in which months."""
+    return ", ".join(f"{choice} {_span(group, months[-1])}" for choice, group in choices(months))
+
+
+def sentence(months: Sequence[GrownMonth]) -> str:
+    """Say until when each plan is enough, why it is not afterwards, and what all months cost."""
+    parts, before = [], None
+    for choice, group in choices(months):
+        breaks = () if before is None else group[0].sizes[before].breaks
+        why = f" (what breaks of {before}: {', '.join(breaks)})" if breaks else ""
+        parts.append(f"{choice} {_span(group, months[-1])}{why}")
+        before = group[-1].plan or before
+    return f"Month by month: {'; '.join(parts)}. {_cost(months)}"
+
+
+def _span(group: Sequence[GrownMonth], last: GrownMonth) -> str:
+    first, end = group[0].month, group[-1].month
+    if first == 1:
+        whole = f"in all {end} months" if group[0].plan else f"in any of {end} months"
+        return whole if end == last.month else f"until month {end}"
+    if end == last.month:
+        return f"from month {first}"
+    return f"in month {first}" if first == end else f"in months {first} to {end}"
+
+
+def _cost(months: Sequence[GrownMonth]) -> str:
+    prices = [month.price for month in months]
+    known = [price for price in prices if price is not None]
+    which = (
+        f"The {len(months)} months"
+        if len(known) == len(months)
+        else f"The {len(known)} months that have a price"
+    )
+    return f"{which} cost {units.usd(sum(known))}." if known else "What they cost is not known."
+
+
+def months_view(months: Sequence[GrownMonth]) -> View:
+    """Return the months as a table for people: the size, the cheapest plan that fits, and money."""
+    rows = tuple(
+        (
+            f"{month.month}",
+            month.choice,
+            times(month.factor),
+            units.count(month.domains),
+            units.text(None) if month.price is None else units.usd(month.price),
+            units.text(None) if month.plan is None else units.usd(month.sizes[month.plan].cost),
+        )
+        for month in months
+    )
+    headings = ("month", "cheapest plan", "size", "domains", "price", "provider cost")
+    return View("Month by month", headings, 2, rows, "A month is counted with the domains at its end.")
+
+
+def until_view(months: Sequence[GrownMonth]) -> View:
+    """Return until when each plan fits as a table for people, and what it breaks then."""
+    rows = []
+    for plan in months[0].sizes:
+        end = fits_until(plan, months)
+        helped = next((month for month in months[:end] if month.sizes[plan].helps), None)
+        until = f"month {end}" if end < len(months) else f"all {end} months"
+        rows.append(
+            (
+                plan,
+                until if end else "no month",
+                ", ".join(months[end].sizes[plan].breaks) if end < len(months) else units.text(None),
+                units.text(None if helped is None else helped.month),
+            )
+        )
+    headings = ("plan", "fits until", "what breaks then", "add-ons from month")
+    return View("Until when each plan fits", headings, 3, tuple(rows))

@@ -1,0 +1,107 @@
+"""Growth in time: each month is the answer for its own size, and twelve simulated months agree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.planner.capacity.test_plan_fit import METERED, POLICY, world
+
+from ranksim.core.clock import DAY
+from ranksim.core.errors import BadInput
+from ranksim.planner.capacity.growth import fits_until, growth_of
+from ranksim.planner.capacity.plan_fit import fit
+from ranksim.planner.capacity.portfolio import Portfolio
+from ranksim.planner.capacity.workload import Used
+
+ALIKE = Portfolio(domains=20, keywords=25, pairings=1, run_every="1d", spread="10m")
+
+
+@pytest.mark.parametrize(
+    ("text", "months", "last"),
+    [
+        ("×2 / year", 12, 2.0),
+        ("x2/year", 12, 2.0),
+        ("2 per year", 12, 2.0),
+        ("+5 % / month", 12, 1.05**12),
+        ("1.05 / month", 12, 1.05**12),
+        ("1, ×1.2, 1.5", 3, 1.5),
+    ],
+)
+def test_rates_are_compounded_and_series_are_as_written(text: str, months: int, last: float) -> None:
+    largest, path = growth_of(text)
+    assert (len(path), path[-1], largest) == (months, pytest.approx(last), pytest.approx(last))
+    if text != "1, ×1.2, 1.5":
+        assert [b / a for a, b in pairwise((1.0, *path))] == pytest.approx([path[0]] * months)
+
+
+def test_a_factor_alone_has_no_months() -> None:
+    assert growth_of("2") == growth_of(2) == (2, ())
+    assert fit(ALIKE, growth=2).months == ()
+
+
+@pytest.mark.parametrize("text", ["much", "", "0 / year", "1,,2", "nan,1", "1,0", "1,2000", "2 / day", "0.5"])
+def test_what_is_no_growth_is_refused_in_a_sentence(text: str) -> None:
+    with pytest.raises(BadInput, match="growth: expected"):
+        fit(ALIKE, growth=text)
+
+
+@pytest.mark.slow
+@given(st.lists(st.floats(0.05, 20), min_size=2, max_size=3))
+def test_each_month_is_what_its_size_alone_comes_to(factors: list[float]) -> None:
+    answer = fit(ALIKE, METERED, growth=",".join(map(repr, factors)))
+    for month, factor in zip(answer.months, factors, strict=True):
+        domains = max(1, round(ALIKE.domains * factor))
+        alone = fit(Portfolio(domains=domains, keywords=25, pairings=1, spread="10m"), METERED, growth=1)
+        assert month.domains == domains
+        assert {plan.plan: plan.now for plan in alone.plans} == month.sizes
+        best = alone.cheapest()
+        assert (month.plan, month.price) == ((best.plan, best.now.price) if best else (None, None))
+        for size in month.sizes.values():
+            assert size.fits is not bool(size.breaks)
+
+
+def test_of_what_is_used_only_the_present_month_knows() -> None:
+    """500 slots are all that starter has: what is held comes on top, and the next month begins without."""
+    held = replace(ALIKE.workload, used=Used({}, spent=0, held=1, month=10 * DAY, week=3 * DAY))
+    months = fit(held, growth="1,1").months
+    assert [month.sizes["starter"].fits for month in months] == [False, True]
+
+
+def test_the_sentence_names_the_month_to_upgrade_and_what_breaks() -> None:
+    """20 × 25 words are the 500 slots of starter, 24 × 25 are within the 5,000 of pro, 220 × 25 are not."""
+    answer = fit(ALIKE, growth="1,1.2,11")
+    assert {plan: fits_until(plan, answer.months) for plan in answer.months[0].sizes} == {
+        "free": 0, "starter": 1, "pro": 2, "agency": 3,
+    }  # fmt: skip
+    assert "starter until month 1; pro in month 2 (what breaks of starter: keyword slots" in answer.sentence
+    assert "agency from month 3 (what breaks of pro: " in answer.sentence
+    assert "The 3 months cost 3,148.00 USD." in answer.sentence  # 29 + 129 + 2,990
+
+
+@pytest.mark.slow
+def test_twelve_simulated_months_refuse_where_a_plan_no_longer_fits() -> None:
+    """Every plan in every month of a year, as worlds of 31 days with what there is at the month's end."""
+    answer = fit(Portfolio(domains=2, keywords=10, pairings=1, spread="20m"), growth="×90 / year")
+    borders = 0
+    for plan in answer.months[0].sizes:
+        until = fits_until(plan, answer.months)
+        borders += 0 < until < 12
+        for month in answer.months:
+            portfolio = Portfolio(domains=month.domains, keywords=10, pairings=1, spread="20m")
+            fits = month.sizes[plan].fits
+            assert fits is (month.month <= until)
+            assert fits is not _refuses(portfolio, plan), (plan, month.month)
+    assert borders >= 2
+
+
+def _refuses(portfolio: Portfolio, plan: str) -> bool:
+    """Whether a world of the portfolio loses a run on a plan, or cannot begin with it."""
+    try:
+        result = world(portfolio, plan, 31 * DAY, POLICY, spread="20m")
+    except BadInput:
+        return True  # more is tracked than the plan has slots for
+    return result.metric("clients.runs.granted").mean != 31 * portfolio.domains
