@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING
 
 from ranksim.core.clock import Micros
 from ranksim.planner.capacity.bursts import BURST, NO_STARTS, Burst, put_off
-from ranksim.planner.capacity.growth import MONTHS, GrownMonth, months_view, until_view
-from ranksim.planner.capacity.growth import sentence as growth_sentence
-from ranksim.planner.capacity.growth import verdict as growth_verdict
+from ranksim.planner.capacity.growth import (
+    MONTHS,
+    GrownMonth,
+    growth_sentence,
+    growth_verdict,
+    months_view,
+    until_view,
+)
 from ranksim.planner.capacity.limits import CAPABILITY_OF, MOST, SPEND, TRACKED, Limit
-from ranksim.planner.capacity.plan_size import Size, add_ons_text, cheapest, plan_text, times
+from ranksim.planner.capacity.plan_size import Size, add_ons_text, cheapest, factor_text, plan_text
 from ranksim.planner.capacity.workload import Workload
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer
@@ -174,7 +179,7 @@ class Fit(ReadyAnswer):
             alike[work.operation, work.gap] += math.ceil(work.each)
         done = [f"{each:,} × {kind} every {units.duration(gap)}" for (kind, gap), each in alike.items()]
         of = f"The account {load.name}" if load.name else "A portfolio"
-        grown = "" if self.growth == 1 else f"; and {times(self.growth)} of it"
+        grown = "" if self.growth == 1 else f"; and {factor_text(self.growth)} of it"
         return (
             f"{of}: {units.many(load.domains, 'domain')}, {units.many(load.keywords, 'keyword')} in "
             f"{units.many(load.slots, 'slot')}; {', '.join(done)}{grown}."
@@ -192,7 +197,7 @@ class Fit(ReadyAnswer):
         if self.growth == 1:
             return f"the plan {now} fits"
         grown = "it does too" if then == now else f"{then or 'no plan'} does"
-        return f"the plan {now} fits, and at {times(self.growth)} {grown}"
+        return f"the plan {now} fits, and at {factor_text(self.growth)} {grown}"
 
     @property
     def sentence(self) -> str:
@@ -229,7 +234,7 @@ class Fit(ReadyAnswer):
         return reach, -lacking, plan.plan == self.load.plan, -(plan.price or 0)
 
     def _growth(self, best: PlanFit) -> str:
-        factor = times(self.growth)
+        factor = factor_text(self.growth)
         breaks = "nothing breaks" if best.first is None else _broken(best)
         if self.months:
             return growth_sentence(self.months)
@@ -268,7 +273,7 @@ class Fit(ReadyAnswer):
     @property
     def _factors(self) -> str:
         """The sizes that a table shows."""
-        return "×1" if self.growth == 1 else f"×1 → {times(self.growth)}"
+        return "×1" if self.growth == 1 else f"×1 → {factor_text(self.growth)}"
 
     def _named(self, plan: PlanFit) -> str:
         return f"{plan.plan} (now)" if plan.plan == self.load.plan else plan.plan
@@ -298,8 +303,13 @@ class Fit(ReadyAnswer):
                 rows.append((self._named(plan), *[units.text(None)] * 4))
                 continue
             day = units.text(first.day or first.grown_day)
-            then = f" at {times(self.growth)}" if not first.day and first.grown_day else ""
-            broken = (first.now.name, times(first.factor), units.count(first.breaks_at or 0), day + then)
+            then = f" at {factor_text(self.growth)}" if not first.day and first.grown_day else ""
+            broken = (
+                first.now.name,
+                factor_text(first.factor),
+                units.count(first.breaks_at or 0),
+                day + then,
+            )
             rows.append((self._named(plan), *broken))
         note = (
             "The first size that loses work, in times of the domains there are; days are those of the "
@@ -333,7 +343,7 @@ class Fit(ReadyAnswer):
             return plots.growth(self.months, ax)
         best = self.cheapest() or self.plans[-1]
         finding = f"{best.plan}: {_broken(best)}"
-        return plots.fit([use.row() for use in best.limits], finding, times(self.growth), ax)
+        return plots.fit([use.row() for use in best.limits], finding, factor_text(self.growth), ax)
 
 
 # Words
@@ -348,7 +358,7 @@ def _broken(plan: PlanFit) -> str:
     when = f", from day {first.day} of a month" if first.day and first.now.name == SPEND else ""
     if first.breaks_at == 1:
         return f"{name}, at any size{when}"
-    return f"{name}, at {times(first.factor)} ({units.many(first.breaks_at or 0, 'domain')}){when}"
+    return f"{name}, at {factor_text(first.factor)} ({units.many(first.breaks_at or 0, 'domain')}){when}"
 
 
 def _price(plan: PlanFit, size: Size) -> str:
@@ -370,5 +380,5 @@ def _share(use: LimitUse | None) -> str:
         return "none there" if use.now.need else "–"
     if use.now.name.startswith(CAPABILITY_OF):
         return "has it"
-    used = ((times if limit.exceeded else units.percent)(limit.used) for limit in (use.now, use.grown))
+    used = ((factor_text if limit.exceeded else units.percent)(limit.used) for limit in (use.now, use.grown))
     return _both(*used)

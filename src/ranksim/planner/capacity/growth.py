@@ -10,7 +10,7 @@ from itertools import groupby
 
 from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.common import expect, require_number
-from ranksim.planner.capacity.plan_size import Size, cheapest, plan_text, times
+from ranksim.planner.capacity.plan_size import Size, cheapest, factor_text, plan_text
 from ranksim.report import units
 from ranksim.report.table_spec import Row, TableSpec
 from ranksim.report.tables import View
@@ -115,12 +115,12 @@ def choices(months: Sequence[GrownMonth]) -> list[tuple[str, list[GrownMonth]]]:
     return [(choice, list(group)) for choice, group in groupby(months, key=lambda month: month.choice)]
 
 
-def verdict(months: Sequence[GrownMonth]) -> str:
+def growth_verdict(months: Sequence[GrownMonth]) -> str:
     """Return which plan fits in which months."""
     return ", ".join(f"{choice} {_span(group, months[-1])}" for choice, group in choices(months))
 
 
-def sentence(months: Sequence[GrownMonth]) -> str:
+def growth_sentence(months: Sequence[GrownMonth]) -> str:
     """Say until when each plan is enough, why it is not afterwards, and what all months cost."""
     parts, before = [], None
     for choice, group in choices(months):
@@ -158,7 +158,7 @@ def months_view(months: Sequence[GrownMonth]) -> View:
         (
             f"{month.month}",
             month.choice,
-            times(month.factor),
+            factor_text(month.factor),
             units.count(month.domains),
             units.text(None) if month.price is None else units.usd(month.price),
             units.text(None) if month.plan is None else units.usd(month.sizes[month.plan].cost),

@@ -73,6 +73,6 @@ def add_ons_text(add_ons: Mapping[str, int]) -> str:
     return " and ".join(f"{count:,} {name}" for name, count in add_ons.items())
 
 
-def times(factor: float) -> str:
+def factor_text(factor: float) -> str:
     """Write a factor of the domains there are."""
     return f"×{factor:,.0f}" if factor >= 100 else f"×{factor:.3g}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ranksim.planner.capacity.growth import GrownMonth, fits_until, verdict
+from ranksim.planner.capacity.growth import GrownMonth, fits_until, growth_verdict
 from ranksim.planner.capacity.limits import CAPABILITY_OF
-from ranksim.planner.capacity.plan_size import times
+from ranksim.planner.capacity.plan_size import factor_text
 from ranksim.report import units
 from ranksim.report.figure import (
     BLUE,
@@ -193,8 +193,8 @@ def growth(months: Sequence[GrownMonth], ax: Axes | None = None) -> Axes:
     ax.set_ylim(len(plans) - 0.5, -0.7)
     ax.set_xlim(0.5, len(months) + 0.5)
     ax.locator_params(axis="x", integer=True)
-    what = f"month, from now on ({times(months[0].factor)} to {times(months[-1].factor)}); dots: the cheapest"
-    return finish(ax, verdict(months), what, grid="x")
+    what = f"month, from now on ({factor_text(months[0].factor)} to {factor_text(months[-1].factor)}); dots: the cheapest"
+    return finish(ax, growth_verdict(months), what, grid="x")
 
 
 def _is_there(row: Row) -> bool:
