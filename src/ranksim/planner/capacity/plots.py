@@ -193,7 +193,8 @@ def growth(months: Sequence[GrownMonth], ax: Axes | None = None) -> Axes:
     ax.set_ylim(len(plans) - 0.5, -0.7)
     ax.set_xlim(0.5, len(months) + 0.5)
     ax.locator_params(axis="x", integer=True)
-    what = f"month, from now on ({factor_text(months[0].factor)} to {factor_text(months[-1].factor)}); dots: the cheapest"
+    first, last = (factor_text(months[end].factor) for end in (0, -1))
+    what = f"month, from now on ({first} to {last}); dots: the cheapest"
     return finish(ax, growth_verdict(months), what, grid="x")
 
 
