@@ -134,22 +134,18 @@ def growth_sentence(months: Sequence[GrownMonth]) -> str:
 def _span(group: Sequence[GrownMonth], last: GrownMonth) -> str:
     first, end = group[0].month, group[-1].month
     if first == 1:
-        whole = f"in all {end} months" if group[0].plan else f"in any of {end} months"
-        return whole if end == last.month else f"until month {end}"
+        every = f"in all {end} months" if group[0].plan else f"in any of {end} months"
+        return every if end == last.month else f"until month {end}"
     if end == last.month:
         return f"from month {first}"
     return f"in month {first}" if first == end else f"in months {first} to {end}"
 
 
 def _cost(months: Sequence[GrownMonth]) -> str:
-    prices = [month.price for month in months]
-    known = [price for price in prices if price is not None]
-    which = (
-        f"The {len(months)} months"
-        if len(known) == len(months)
-        else f"The {len(known)} months that have a price"
-    )
-    return f"{which} cost {units.usd(sum(known))}." if known else "What they cost is not known."
+    prices = [month.price for month in months if month.price is not None]
+    which = "" if len(prices) == len(months) else " that have a price"
+    cost = f"The {len(prices)} months{which} cost {units.usd(sum(prices))}."
+    return cost if prices else "What they cost is not known."
 
 
 def months_view(months: Sequence[GrownMonth]) -> View:
