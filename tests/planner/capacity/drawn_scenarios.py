@@ -67,7 +67,8 @@ def _schedules(draw: st.DrawFn) -> dict[str, Any]:
         at = draw(st.sampled_from(HOURS))
         match name:
             case "big":
-                clients[name] = schedule(job="rank_run", every="12h", at="08:00", domains=1)
+                first = draw(st.sampled_from([1, ["site0.group0.example"]]))
+                clients[name] = schedule(job="rank_run", every="12h", at="08:00", domains=first)
             case "fast":
                 clients[name] = schedule(job="rank_run", every="2h", at="00:30", domains=2)
             case "crawls" | "again":
@@ -78,10 +79,25 @@ def _schedules(draw: st.DrawFn) -> dict[str, Any]:
             case "scans":
                 clients[name] = schedule(job="ai_scan", every="day", at=at, domains=draw(st.integers(1, 3)))
     last = max(clients)
-    bounds = draw(st.sampled_from([{}, {}, {"starts": "10d"}, {"stops": "10d"}]))
+    bounds = draw(
+        st.sampled_from([{}, {}, {"starts": "10d"}, {"stops": "10d"}, {"starts": "2026-03-09T00:00:00Z"}])
+    )
     clients[last] |= bounds
     return clients
 
+
+DOMAINS = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "at": st.sampled_from(["4d", "10d"]),
+            "do": st.just("add_domains"),
+            "account": st.just(ACCOUNT),
+            "domains": st.integers(1, 3),
+        }
+    ),
+    st.just({"at": "12d", "do": "remove_domains", "account": ACCOUNT, "domains": 1}),
+)
+"""What changes how many domains there are, each by one or a few."""
 
 TIMELINES = st.lists(
     st.fixed_dictionaries(
@@ -97,8 +113,11 @@ TIMELINES = st.lists(
 
 
 @st.composite
-def scenarios(draw: st.DrawFn, timeline: bool = True) -> rs.Scenario:
-    """Draw a scenario of 31 days from the first of a month; the account is on the plan agency."""
+def scenarios(draw: st.DrawFn, timeline: bool = True, domains: bool = False) -> rs.Scenario:
+    """Draw a scenario of 31 days from the first of a month; the account is on the plan agency.
+
+    With `domains` its timeline may add and remove some.
+    """
     groups = draw(_groups())
     data = {
         "name": "drawn",
@@ -119,7 +138,10 @@ def scenarios(draw: st.DrawFn, timeline: bool = True) -> rs.Scenario:
             "crawl": {"capacity": "unlimited", "duration": {"constant": "20m"}, "failure_rate": 0},
             "ai_scan": {"capacity": "unlimited", "duration": {"constant": "5m"}, "failure_rate": 0},
         },
-        "timeline": draw(TIMELINES) if timeline else [],
+        "timeline": [
+            *(draw(TIMELINES) if timeline else []),
+            *(draw(st.lists(DOMAINS, max_size=2, unique_by=lambda change: change["do"])) if domains else []),
+        ],
     }
     return rs.Scenario.read(Located("drawn", data, {}))
 

@@ -24,6 +24,7 @@ from ranksim.planner.capacity.common import (
 from ranksim.planner.capacity.limits import MOST, RATE, Limit, allowed_alone, check_add_ons, limits
 from ranksim.planner.capacity.workload import MONTH, JobStarts, LoadUnder, PlannedWork, Workload
 from ranksim.planner.readings import consulting
+from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer
 from ranksim.report.readings import NO_READINGS, READINGS, Readings, under_readings
 from ranksim.report.table_spec import Tables, TableSpec
@@ -168,7 +169,7 @@ class Largest(ReadyAnswer):
         """How many it carries: what other assumptions may change."""
         if self.most is None:
             return f"it carries as many {self.grow} as you like"
-        return f"it carries {self.most:,} {self.grow}"
+        return f"it carries {units.many(self.most, self.grow.removesuffix('s'))}"
 
     @property
     def binding(self) -> Limit:
@@ -182,7 +183,7 @@ class Largest(ReadyAnswer):
             return f"Nothing on the plan {self.plan} binds below {MOST:,} {self.grow}."
         each = " a domain" if self.grow == "keywords" and self.portfolio.domains > 1 else ""
         return (
-            f"The plan {self.plan} carries {self.most:,} {self.grow}{each}; "
+            f"The plan {self.plan} carries {units.many(self.most, self.grow.removesuffix('s'))}{each}; "
             f"what binds first: {self.binding.name} ({self.binding.refusal})."
         )
 
