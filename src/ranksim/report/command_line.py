@@ -212,7 +212,7 @@ def spoken() -> Iterator[None]:
         raise typer.Exit(BAD_INPUT) from None
 
 
-# Help: environment variables only by --help-all, which every command has
+# Help: environment variables and hidden options only by --help-all, which every command has
 
 MEANT = {"--vary": "--grow", "--grow": "--vary", "--file": "--out", "--output": "--out"}
 """Options that are elsewhere called so, and what says the same."""
@@ -244,7 +244,7 @@ def _help_all() -> Any:
                 show_default=False,
                 allow_from_autoenv=False,
                 callback=_print_all,
-                help="Show this message with the environment variables that stand for options.",
+                help="Show all options, and the environment variables that stand for them.",
             ),
         ] = False,
     ) -> None: ...
@@ -282,7 +282,7 @@ def _print_all(context: typer.Context, wanted: bool) -> None:
     if not wanted:
         return
     for each in context.command.params:
-        each.show_envvar = True  # type: ignore[attr-defined]  # of options, and arguments take no notice
+        vars(each).update(show_envvar=True, hidden=False)  # of options, and arguments take no notice
     print(context.get_help())
     print("\nPages of results link to the documents' site where RANKSIM_DOCS has its address.")
     raise typer.Exit

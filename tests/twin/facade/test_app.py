@@ -14,7 +14,7 @@ from ranksim.core.contract.policy import Policy
 from ranksim.twin.facade import app as surface
 from ranksim.twin.facade.answering import Deprecation, Dropped
 from ranksim.twin.facade.app import Facade
-from ranksim.twin.facade.faults import FaultRule, InjectedFault
+from ranksim.twin.facade.faults import InjectedFault
 from ranksim.twin.facade.request_journal import RecordedExchange, split_headers
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
@@ -613,25 +613,6 @@ def test_the_journal_hears_of_every_exchange_and_a_reply_waits_until_it_is_kept(
         assert split_headers(exchange.response_headers)[b"ratelimit-limit"] == b"120"
 
     run(story)
-
-
-def test_requests_can_be_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async def story() -> None:
-        twin = make()
-        async with direct(twin, access_log=True) as client:
-            await client.get("/v1/nothing?limt=3")
-            twin.faults.add(FaultRule(drop_after_rate=1))
-            with pytest.raises(Dropped):
-                await client.get("/v1/domains")
-
-    with caplog.at_level("INFO", logger="ranksim.access"):
-        run(story)
-    record, dropped = (one for one in caplog.records if one.name == "ranksim.access")
-    assert record.getMessage() == "GET /v1/nothing?limt=3 404"
-    assert (record.fields["query"], record.fields["dropped"]) == ("limt=3", False)
-    assert record.fields["request_id"].startswith("req_")
-    assert dropped.getMessage() == "GET /v1/domains 200, dropped"
-    assert dropped.fields["dropped"] is True
 
 
 def test_business_time_can_be_moved_between_two_requests() -> None:

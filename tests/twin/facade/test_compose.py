@@ -87,7 +87,7 @@ def test_the_services_of_the_compose_file_do_what_its_head_says(
     services: dict[str, Service], tmp_path: Path
 ) -> None:
     facade, receiver = services["facade"], services["receiver"]
-    said = facade.until("now ")
+    said = facade.until("curl ")
     receiver.until("ranksim: receiving")
     url = f"http://127.0.0.1:{facade.port}"
     with httpx.Client(base_url=url, trust_env=False) as client:

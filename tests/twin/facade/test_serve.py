@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -98,8 +99,7 @@ def test_nobody_waits_for_what_is_read_late_elsewhere() -> None:
 @pytest.mark.slow
 def test_flags_are_environment_variables_and_logs_can_be_json() -> None:
     variables = {
-        "RANKSIM_SERVE_ACCESS_LOG": "1",
-        "RANKSIM_SERVE_LOG_FORMAT": "json",
+        "RANKSIM_SERVE_LOG": "json",
         "RANKSIM_SERVE_PLAN": "free",
         "RANKSIM_SERVE_DOCS": "0",
     }
@@ -107,11 +107,10 @@ def test_flags_are_environment_variables_and_logs_can_be_json() -> None:
         assert one.said["docs"] == ""
         response = get(one.base + "/v1/account", headers=one.auth)
         assert response.json()["data"]["plan"] == "free"
-        _, log = one.stop(signal.SIGINT)
-    lines = [json.loads(line) for line in log.splitlines()]
-    (line,) = (line for line in lines if line["logger"] == "ranksim.access")
-    assert (line["path"], line["status"], line["operations"]) == ("/v1/account", 200, ["account.get"])
-    assert line["request_id"] == response.headers["x-request-id"]
+        assert one.process.stdout is not None
+        line = json.loads(one.process.stdout.readline())
+        assert (line["path"], line["status"], line["operations"]) == ("/v1/account", 200, ["account.get"])
+        assert one.stop(signal.SIGINT)[0] == 0
 
 
 @pytest.mark.slow
@@ -277,7 +276,7 @@ def test_a_new_world_in_an_empty_file_is_told(tmp_path: Path, capsys: pytest.Cap
         (["--deprecated-since", START], "together with --deprecated-since"),
         (["--deprecated-since", START, "--sunset", "2026-01-01T00:00:00Z"], "not earlier"),
         (["--settle-timeout", "nan"], "--settle-timeout: expected seconds"),
-        (["--log-format", "xml"], "expected text or json"),
+        (["--log", "xml"], "expected one of lines, json, none"),
         (["--ca-file", "none.pem"], "none.pem: cannot be read (No such file"),
         (["--ca-file", __file__], "expected certificates in PEM, found none that can be read"),
         (["--host", "192.0.2.1"], "cannot listen there (Cannot assign requested address); try an address of"),
@@ -298,6 +297,48 @@ def test_a_port_that_is_taken_is_told_and_leaves_no_state(tmp_path: Path) -> Non
     assert result.exit_code == 2
     assert "cannot listen there" in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+def _options_of(*words: str) -> list[str]:
+    """The options that a help lists; --help-all is one of the whole command line alone."""
+    command = [sys.executable, "-m", "ranksim", *words]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [line.split()[0] for line in printed.splitlines() if line.startswith("  --")]
+
+
+@pytest.mark.slow
+def test_help_shows_ten_options_at_most_and_help_all_the_rest() -> None:
+    few, every = (_options_of("serve", flag) for flag in ("--help", "--help-all"))
+    assert len([name for name in few if name != "--help-all"]) <= 10
+    assert {*few} < {*every}
+    assert {"--max-body", "--control-token", "--signature-clock"} <= {*every} - {*few}
+
+
+@pytest.mark.slow
+def test_the_banner_is_the_page_two_keys_and_a_first_call_that_works(tmp_path: Path) -> None:
+    state = tmp_path / "world.db"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ranksim", "serve", "--port", "0", "--host", "0.0.0.0", "--control-token", "t",
+         "--clock", "manual", "--start", START, "--state", str(state), "--log", "json"],
+        stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        banner = [process.stdout.readline() for _ in range(9)]
+        names = [line.split("  ")[1] for line in banner[1:6]]
+        assert names == ["page", "key", "sandbox key", "clock", "state"]
+        page, first = banner[1].split()[-1], shlex.split(banner[7])
+        assert (page[:17], page[-8:]) == ("http://127.0.0.1:", "?token=t")
+        assert banner[5].split("  ")[-1].strip() == f"{state}, 0 domains"
+        curl, flag, header, url = first
+        assert (curl, flag) == ("curl", "-H")
+        name, _, value = header.partition(": ")
+        assert get(url, headers={name: value}).status_code == 200
+        call = json.loads(process.stdout.readline())
+        assert (call["what"], call["path"], call["status"]) == ("call", "/v1/account", 200)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_help_is_there() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from ranksim.core.printable import printable
 from ranksim.testing import World
 from ranksim.twin.facade.event_log import KEPT
+from ranksim.twin.facade.logged_event import AnsweredCall
 from ranksim.twin.facade.terminal import Terminal, line_of
 from ranksim.twin.facade.twin import Twin
 
@@ -103,6 +106,31 @@ def test_a_terminal_is_told_of_all_and_of_what_was_too_much() -> None:
         return stream.getvalue()
 
     assert asyncio.run(story()) == "(5 more happened than could be written)\n"
+
+
+def test_the_json_log_has_the_code_key_query_and_duration_of_calls_and_what_is_left_out() -> None:
+    async def story() -> list[dict[str, Any]]:
+        twin, stream = Twin(clock="manual", start=0), io.StringIO()
+        terminal = Terminal(twin, stream, "json")
+        terminal.start()
+        for number in range(KEPT + 5):
+            twin.event_log.note(number, "clock.set", {})
+        refused = AnsweredCall(
+            7, 0, "rest", "production", "GET", "/v1/domains", ("domains.list",), "acc_1", "demo", 429,
+            "rate_limited", 0, "limited", "default", (), 1_500, "limit=3",
+        )  # fmt: skip
+        twin.event_log.add(refused)
+        await terminal.stop()
+        await twin.close()
+        return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+    missed, call = asyncio.run(story())
+    assert (missed["what"], missed["count"]) == ("missed", 6)
+    assert call["at"] == "1970-01-01T00:00:00.000007Z" != call["time"] == missed["time"]
+    shown = ("what", "method", "path", "query", "status", "code", "key", "rate_class", "ms")
+    assert [call[name] for name in shown] == [
+        "call", "GET", "/v1/domains", "limit=3", 429, "rate_limited", "demo", "default", 1.5,
+    ]  # fmt: skip
 
 
 def test_a_terminal_that_is_gone_is_left_alone() -> None:

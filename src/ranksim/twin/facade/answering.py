@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from time import perf_counter_ns
 
 from ranksim.core.clock import SECOND, Micros, http_date
-from ranksim.core.printable import printable
 from ranksim.core.rules.access import resolve
 from ranksim.core.service.calls import Fault, Reply
 from ranksim.twin.facade.faults import InjectedFault
 from ranksim.twin.facade.http.requests import PREFLIGHT, HttpRequest, write_headers
 from ranksim.twin.facade.journal.journaled_service import NotKept
 from ranksim.twin.facade.logged_event import LONGEST_TEXT, AnsweredCall
-from ranksim.twin.facade.request_journal import RecordedExchange, join_headers, split_headers
+from ranksim.twin.facade.request_journal import RecordedExchange, join_headers
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.asgi import Header, Scope, Send
-
-access = logging.getLogger("ranksim.access")
 
 DROPPED = Reply(0, None, outcome="dropped")
 """What stands for the answer to a call that was dropped before its effect."""
@@ -71,7 +67,6 @@ class ServiceRequest:
     request: HttpRequest
     began: int
     fault: InjectedFault | None
-    access_log: bool
 
     async def suffer(self, fault: InjectedFault) -> bool:
         """Apply a fault before the effect; return whether the request goes on."""
@@ -107,8 +102,8 @@ class ServiceRequest:
                 await self._suffer_late(self.fault, answer)
             for reply in () if dropped else answer.replies:
                 twin.replies[reply.operation, reply.status] += 1
-            if twin.requests is not None or self.access_log:
-                self._record(answer, dropped)
+            if twin.requests is not None:
+                twin.requests.record(self._exchange(answer, dropped))
             self._log(answer.at, answer)
             if dropped:
                 _drop(self.scope)
@@ -132,10 +127,10 @@ class ServiceRequest:
         if fault.rules:
             answer.headers.append((b"ranksim-fault", ", ".join(fault.rules).encode()))
 
-    def _record(self, answer: HttpResponse, dropped: bool) -> None:
-        """Put the exchange into the journal of requests, and into the log of accesses."""
+    def _exchange(self, answer: HttpResponse, dropped: bool) -> RecordedExchange:
+        """Return the exchange as the journal of requests has it."""
         first = answer.replies[0]
-        exchange = RecordedExchange(
+        return RecordedExchange(
             at=answer.at,
             surface=self.request.call.surface,
             environment=self.request.call.environment,
@@ -151,10 +146,6 @@ class ServiceRequest:
             response=answer.body,
             dropped=dropped,
         )
-        if self.twin.requests is not None:
-            self.twin.requests.record(exchange)
-        if self.access_log:
-            _log_access(exchange)
 
     def _log(self, at: Micros, answer: HttpResponse | None) -> None:
         """Log a call that was answered, or dropped before its effect."""
@@ -224,22 +215,3 @@ def headers_about_methods(method: str, allow: str, status: int) -> tuple[Header,
         methods = (allow or "GET, HEAD, POST, PATCH, DELETE, OPTIONS").encode()
         return ((b"allow", methods), (b"access-control-allow-methods", methods), *PREFLIGHT)
     return ((b"allow", allow.encode()),) if allow and status == 405 else ()
-
-
-def _log_access(exchange: RecordedExchange) -> None:
-    fields = {
-        "method": exchange.method,
-        "path": exchange.path,
-        "query": exchange.query.decode("latin-1"),
-        "status": exchange.status,
-        "dropped": exchange.dropped,
-        "operations": exchange.operations,
-        "account": exchange.account,
-        "request_id": split_headers(exchange.response_headers).get(b"x-request-id", b"").decode("latin-1"),
-        "bytes": len(exchange.response),
-    }
-    dropped = ", dropped" if exchange.dropped else ""
-    path = exchange.path + (f"?{fields['query']}" if exchange.query else "")
-    access.info(
-        "%s %s %d%s", exchange.method, printable(path), exchange.status, dropped, extra={"fields": fields}
-    )

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from ranksim.twin.facade.terminal import Terminal
 
 log = logging.getLogger("ranksim.facade")
-access = logging.getLogger("ranksim.access")
 
 MIB = 1_048_576
 
@@ -74,7 +73,6 @@ class Facade:
     schema and the reference page. `max_body` is the largest body in bytes. With `deprecation` all of /v1 says
     so, and /v2 answers as /v1 does. Unknown query parameters and fields of bodies are refused, so that a
     client's typo is found; without `strict_query` (U100) and `strict_body` (U84) they are ignored.
-    `access_log` logs every answer of the service.
     """
 
     def __init__(
@@ -87,7 +85,6 @@ class Facade:
         deprecation: Deprecation | None = None,
         strict_query: bool = True,
         strict_body: bool = True,
-        access_log: bool = False,
         control_names: Collection[str] = (),
     ) -> None:
         self.twin = twin
@@ -96,7 +93,6 @@ class Facade:
         self.docs = docs
         self.max_body = max_body
         self.strict_query, self.strict_body = strict_query, strict_body
-        self.access_log = access_log
         self.terminal: Terminal | None = None
         """What tells of calls and webhooks beside, while this is served."""
         self.prepare: Callable[[], None] | None = None
@@ -173,7 +169,7 @@ class Facade:
         if request.call.raw is not None and len(request.call.raw) > LARGE:
             await asyncio.sleep(0)  # parsing it was work enough for one turn of the loop
         fault = self.twin.faults.pick(request.call)
-        answering = ServiceRequest(self.twin, scope, send, request, began, fault, self.access_log)
+        answering = ServiceRequest(self.twin, scope, send, request, began, fault)
         if fault is not None and not await answering.suffer(fault):
             return
 
@@ -218,7 +214,7 @@ class Facade:
         else:
             await read_raw(request, headers, receive, self.max_body)
         fault = self.twin.faults.pick(call)
-        answering = ServiceRequest(self.twin, scope, send, request, began, fault, self.access_log)
+        answering = ServiceRequest(self.twin, scope, send, request, began, fault)
         if fault is not None and not await answering.suffer(fault):
             return
         accept = headers.get(b"accept", b"").decode("latin-1")

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ranksim.core.clock import MINUTE, SECOND, format_duration, instant, iso
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, listed
 from ranksim.core.extras import missing
 from ranksim.report.command_line import Commands, add_group
 from ranksim.report.terminal import print_out, say
+from ranksim.report.units import many
 from ranksim.twin.facade import control_cli, state_cli
 from ranksim.twin.receiver.cli import receive
 from ranksim.twin.serving.cli_options import ControlHost, ControlToken, Host, NoControlToken, command_of
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ranksim.twin.facade.twin import Twin
 
 KIB, MIB = 1024, 1_048_576
+LOGS = ("lines", "json", "none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +41,8 @@ class ServeOptions:
     host: Host = "127.0.0.1"
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080
     policy: Annotated[Path | None, typer.Option(metavar="FILE", help="Serve under this policy file.")] = None
-    seed: Annotated[int, typer.Option(help="Seed of keys, secrets and everything drawn.")] = 0
-    plan: Annotated[str, typer.Option(help="The plan of the demo accounts; usually pro.")] = ""
+    seed: Annotated[int, typer.Option(hidden=True, help="Seed of keys, secrets and everything drawn.")] = 0
+    plan: Annotated[str, typer.Option(hidden=True, help="The plan of the demo accounts; usually pro.")] = ""
     clock: Annotated[
         str,
         typer.Option(
@@ -54,19 +56,25 @@ class ServeOptions:
         typer.Option(metavar="INSTANT", help="The first instant, such as 2026-03-04T10:00:00Z; usually now."),
     ] = ""
     traffic_clock: Annotated[
-        str, typer.Option(metavar="same|wall", help="What rate limits run on: the clock, or wall time.")
+        str,
+        typer.Option(
+            metavar="same|wall", hidden=True, help="What rate limits run on: the clock, or wall time."
+        ),
     ] = "same"
     signature_clock: Annotated[
         str,
         typer.Option(
             metavar="virtual|wall",
+            hidden=True,
             help="What webhooks are signed with: the clock, or wall time, as receivers check it.",
         ),
     ] = "wall"
     settle_timeout: Annotated[
         float,
         typer.Option(
-            min=0.0, help="Seconds of wall time that an advance of the clock may wait for webhooks."
+            min=0.0,
+            hidden=True,
+            help="Seconds of wall time that an advance of the clock may wait for webhooks.",
         ),
     ] = 60.0
     state: Annotated[
@@ -78,25 +86,32 @@ class ServeOptions:
         ),
     ] = None
     check: Annotated[
-        bool, typer.Option("--check", help="Verify the state file, say what is in it, and serve nothing.")
+        bool,
+        typer.Option(
+            "--check", hidden=True, help="Verify the state file, say what is in it, and serve nothing."
+        ),
     ] = False
     accept_loss: Annotated[
         bool,
         typer.Option(
-            "--accept-loss", help="Go on from a state file that holds less than was acknowledged, and say so."
+            "--accept-loss",
+            hidden=True,
+            help="Go on from a state file that holds less than was acknowledged, and say so.",
         ),
     ] = False
     control_token: ControlToken = ""
     no_control_token: NoControlToken = False
     control_host: ControlHost = None
-    max_body: Annotated[int, typer.Option(min=1, help="The largest body in KiB.")] = 1024
+    max_body: Annotated[int, typer.Option(min=1, hidden=True, help="The largest body in KiB.")] = 1024
     max_connections: Annotated[
-        int, typer.Option(min=1, help="Connections at once; one more is answered 503 and closed.")
+        int,
+        typer.Option(min=1, hidden=True, help="Connections at once; one more is answered 503 and closed."),
     ] = 1000
     max_arriving: Annotated[
         int,
         typer.Option(
             min=0,
+            hidden=True,
             help="MiB of bodies that may be on their way at once, beside those of up to 64 KiB; what is more "
             "is answered 503 and closed.",
         ),
@@ -105,6 +120,7 @@ class ServeOptions:
         bool,
         typer.Option(
             envvar=["RANKSIM_SERVE_STRICT_QUERY", "RANKSIM_STRICT_QUERY"],
+            hidden=True,
             help="Refuse query parameters that an operation does not know, or ignore them (U100).",
         ),
     ] = True
@@ -112,6 +128,7 @@ class ServeOptions:
         bool,
         typer.Option(
             envvar=["RANKSIM_SERVE_STRICT_BODY", "RANKSIM_STRICT_BODY"],
+            hidden=True,
             help="Refuse fields of bodies that an operation does not know, or ignore them (U84).",
         ),
     ] = True
@@ -119,35 +136,44 @@ class ServeOptions:
         str,
         typer.Option(
             metavar="INSTANT",
+            hidden=True,
             help="Send Deprecation and Sunset headers on /v1, and serve /v2 too; wants --sunset.",
         ),
     ] = ""
-    sunset: Annotated[str, typer.Option(metavar="INSTANT", help="When the deprecated /v1 goes away.")] = ""
+    sunset: Annotated[
+        str, typer.Option(metavar="INSTANT", hidden=True, help="When the deprecated /v1 goes away.")
+    ] = ""
     public_receivers_only: Annotated[
         bool,
-        typer.Option("--public-receivers-only", help="Send no webhook to a private or loopback address."),
+        typer.Option(
+            "--public-receivers-only", hidden=True, help="Send no webhook to a private or loopback address."
+        ),
     ] = False
     any_receiver: Annotated[
         bool,
-        typer.Option("--any-receiver", help="Send webhooks to link-local addresses and to itself, too."),
+        typer.Option(
+            "--any-receiver", hidden=True, help="Send webhooks to link-local addresses and to itself, too."
+        ),
     ] = False
     ca_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
+            hidden=True,
             help="Trust these certificate authorities (PEM) for webhook receivers, besides the system's.",
         ),
     ] = None
-    lines: Annotated[
-        bool | None,
+    log: Annotated[
+        str,
         typer.Option(
-            "--lines/--quiet",
-            help="Write a line for every call and webhook attempt, or none; usually on a terminal alone.",
+            metavar="lines|json|none",
+            help="Write a line for every call and webhook attempt, for people or as JSON, or none; usually "
+            "lines on a terminal, else none.",
         ),
-    ] = None
-    docs: Annotated[bool, typer.Option(help="Serve /openapi.json, /schema.graphql and /docs.")] = True
-    access_log: Annotated[bool, typer.Option(help="Log every request.")] = False
-    log_format: Annotated[str, typer.Option(metavar="text|json", help="How to log, on stderr.")] = "text"
+    ] = ""
+    docs: Annotated[
+        bool, typer.Option(hidden=True, help="Serve /openapi.json, /schema.graphql and /docs.")
+    ] = True
     json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False
 
     def twin(self, policy: "Policy", own_ports: set[int]) -> "Twin":
@@ -186,11 +212,11 @@ class ServeOptions:
             deprecation=deprecation,
             strict_query=self.strict_query,
             strict_body=self.strict_body,
-            access_log=self.access_log,
             control_names=names_of(self.host, self.control_host or ()),
         )
-        if self.lines or (self.lines is None and sys.stdout.isatty() and not self.json):
-            facade.terminal = Terminal(twin, sys.stdout)
+        form = self.log or ("lines" if sys.stdout.isatty() and not self.json else "none")
+        if form != "none":
+            facade.terminal = Terminal(twin, sys.stdout, "json" if form == "json" else "lines")
         return facade
 
 
@@ -207,8 +233,8 @@ def serve(options: ServeOptions) -> None:
     """  # fmt: skip
     if not math.isfinite(options.settle_timeout):
         raise BadInput(f"--settle-timeout: expected seconds, such as 60, found {options.settle_timeout}")
-    if options.log_format not in ("text", "json"):
-        raise BadInput(f"--log-format: expected text or json, found {options.log_format!r}")
+    if options.log not in ("", *LOGS):
+        raise BadInput(f"--log: expected one of {listed(LOGS, options.log)}, found {options.log!r}")
     try:
         for name in ("httptools", "uvicorn", "ranksim.twin.facade.twin"):  # before anything is opened
             import_module(name)
@@ -236,12 +262,12 @@ def serve(options: ServeOptions) -> None:
         kept = None if state is None else _go_on(twin, state, options.ctx, options.accept_loss)
         try:
             facade = options.facade(twin, token, deprecation)
-            server.set_up_logging(options.log_format)
+            server.set_up_logging(as_json=options.log == "json")
             port = listener.getsockname()[1]
             own_ports.add(port)
             limits = Limits(options.max_connections, options.max_arriving * MIB)
             server.serve_until_stopped(
-                facade, listener, lambda: _announce(facade, host, port, token, as_json=options.json), limits
+                facade, listener, lambda: _announce(facade, options, port, token), limits
             )
         finally:
             if kept is not None:
@@ -362,10 +388,11 @@ def _tls(ca_file: Path | None) -> "ssl.SSLContext | None":
     return context
 
 
-def _announce(facade: "Facade", host: str, port: int, token: str, *, as_json: bool) -> None:
-    """Print where everything is."""
+def _announce(facade: "Facade", options: ServeOptions, port: int, token: str) -> None:
+    """Print where to begin: the page, the keys and a first call; as JSON, where everything is."""
     from ranksim.twin.serving.listener import url_of
 
+    host, state = options.host, options.state
     base, twin = url_of(host, port), facade.twin
     addresses = {
         "base_url": base,
@@ -383,10 +410,24 @@ def _announce(facade: "Facade", host: str, port: int, token: str, *, as_json: bo
         "clock": str(twin.clock.rate),
         "now": iso(twin.now() // SECOND * SECOND),
     }
-    if as_json:
+    if options.json:
         print_out(json.dumps(addresses) + "\n")
     else:
-        addresses["control"] += f"?token={token}" if token else ""  # so that what is printed opens
-        width = max(map(len, addresses))
-        lines = [f"  {key.replace('_', ' '):{width}}  {value}\n" for key, value in addresses.items() if value]
-        print_out("ranksim serves a fake deployment; stop it with Ctrl-C\n" + "".join(lines))
+        reachable = url_of({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host), port)
+        print_out(_banner(facade, reachable, f"?token={token}" if token else "", state))
+
+
+def _banner(facade: "Facade", base: str, token: str, state: Path | None) -> str:
+    """Write where to begin, for people."""
+    twin = facade.twin
+    key, clock, domains = twin.keys.get("production", ""), twin.clock.rate, len(twin.service.state.domains)
+    lines = {
+        "page": f"{base}/{token}",
+        "key": key,
+        "sandbox key": twin.keys.get("sandbox", ""),
+        "clock": "" if str(clock) == "real" else f"{clock}, {iso(twin.now() // SECOND * SECOND)}",
+        "state": "" if state is None else f"{state}, {many(domains, 'domain')}",
+    }
+    first = f"\n  curl -H 'Authorization: Bearer {key}' {base}/v1/account\n\n" if key else ""
+    written = "".join(f"  {name:11}  {value}\n" for name, value in lines.items() if value)
+    return f"ranksim serves a fake deployment; stop it with Ctrl-C\n{written}{first}"

@@ -108,11 +108,11 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-def set_up_logging(kind: str) -> None:
-    """Log to stderr, as "json" or "text"; of uvicorn only what is wrong."""
+def set_up_logging(*, as_json: bool) -> None:
+    """Log what goes wrong with the server itself to stderr, as JSON or text; of uvicorn only warnings."""
     handler = logging.StreamHandler()
     text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
-    handler.setFormatter(JsonLines() if kind == "json" else text)
+    handler.setFormatter(JsonLines() if as_json else text)
     for name, level in (("ranksim", logging.INFO), ("uvicorn", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

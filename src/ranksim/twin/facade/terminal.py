@@ -1,9 +1,10 @@
-"""What happens as lines for people: a call or a webhook attempt each, on a terminal as it happens."""
+"""The log of what happens: a line for each call and each webhook attempt, for people or as JSON."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TextIO
+from json import dumps
+from typing import Literal, TextIO
 
 from ranksim.core.clock import MILLISECOND, SECOND, Micros, iso
 from ranksim.core.contract.facts import CHECK_NAMES
@@ -12,6 +13,7 @@ from ranksim.core.service.events import EndpointDisabled
 from ranksim.report.units import duration
 from ranksim.twin.facade.logged_event import AnsweredCall, LoggedEvent, ReportedAttempt
 from ranksim.twin.facade.twin import Twin
+from ranksim.twin.serving.wall_clock import wall
 
 TOGETHER_SECONDS = 0.05
 """How long lines are gathered: under load one write tells of many calls."""
@@ -20,11 +22,12 @@ TOGETHER_SECONDS = 0.05
 class Terminal:
     """Writes a line for each call and each webhook attempt of a twin, in a thread that no request waits for.
 
-    Where more happens than is remembered while a terminal is slow, a line says how much was left out.
+    Lines are as people read them or, with the `form` "json", objects with the time of writing beside the
+    twin's. Where more happens than is remembered while a terminal is slow, a line says how much was left out.
     """
 
-    def __init__(self, twin: Twin, stream: TextIO) -> None:
-        self._twin, self._stream = twin, stream
+    def __init__(self, twin: Twin, stream: TextIO, form: Literal["lines", "json"] = "lines") -> None:
+        self._twin, self._stream, self._form = twin, stream, form
         self._told = twin.event_log.last
         self._following: asyncio.Task[None] | None = None
 
@@ -61,8 +64,13 @@ class Terminal:
         return await asyncio.to_thread(self._write, events, missed)
 
     def _write(self, events: list[LoggedEvent], missed: int) -> bool:
-        lines = [f"({missed:,} more happened than could be written)"] if missed else []
-        lines += [line for line in map(line_of, events) if line is not None]
+        if self._form == "json":
+            time = iso(wall())
+            lines = [dumps({"time": time, "what": "missed", "count": missed})] if missed else []
+            lines += [dumps({"time": time, **event.to_dict()}) for event in events if line_of(event)]
+        else:
+            lines = [f"({missed:,} more happened than could be written)"] if missed else []
+            lines += [line for line in map(line_of, events) if line is not None]
         try:
             self._stream.write("".join(f"{line}\n" for line in lines))
             self._stream.flush()

@@ -11,17 +11,24 @@ Options = TypeVar("Options")
 Host: TypeAlias = Annotated[str, typer.Option(help="The address to listen at.")]
 
 ControlToken: TypeAlias = Annotated[
-    str, typer.Option(help="The bearer token that the control API wants; usually made up and printed.")
+    str,
+    typer.Option(
+        hidden=True, help="The bearer token that the control API wants; usually made up and printed."
+    ),
 ]
 
 NoControlToken: TypeAlias = Annotated[
-    bool, typer.Option("--no-control-token", help="Let every program of this machine use the control API.")
+    bool,
+    typer.Option(
+        "--no-control-token", hidden=True, help="Let every program of this machine use the control API."
+    ),
 ]
 
 ControlHost: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME",
+        hidden=True,
         help="Serve the control API under this name too, such as a tunnel's; may be repeated.",
     ),
 ]

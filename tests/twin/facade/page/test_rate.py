@@ -108,7 +108,10 @@ def test_with_the_page_open_the_facade_keeps_its_rate() -> None:
 
 def test_lines_of_every_call_cost_little() -> None:
     ratios = []
-    with serving("--quiet") as (quiet, quiet_base, _, quiet_key), serving("--lines") as (told, base, _, key):
+    with (
+        serving("--log", "none") as (quiet, quiet_base, _, quiet_key),
+        serving("--log", "lines") as (told, base, _, key),
+    ):
         calls(quiet_base, quiet_key), calls(base, key)
         for _ in range(ROUNDS):
             before = used(quiet), used(told)

@@ -260,13 +260,13 @@ CORS: tuple[Header, ...] = (
     (
         b"access-control-expose-headers",
         b"RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id, "
-        b"Idempotent-Replayed, Deprecation, Sunset",
+        b"Idempotent-Replayed, Deprecation, Sunset, Ranksim-Fault",
     ),
 )
 """What lets pages of any origin read a response (S73, U80)."""
 
 PREFLIGHT: tuple[Header, ...] = (
-    (b"access-control-allow-headers", b"Authorization, Content-Type, Idempotency-Key, X-Request-Id"),
+    (b"access-control-allow-headers", b"Authorization, Content-Type, Idempotency-Key, X-Request-Id, *"),
     (b"access-control-max-age", b"600"),
 )
 
