@@ -186,7 +186,7 @@ def test_the_fixtures_are_listed_with_their_sense(project: pytest.Pytester) -> N
     result.stdout.fnmatch_lines_random(
         ["ranksim --*", "ranksim_server --*", "ranksim_clock --*", "ranksim_receiver --*"]
     )
-    run(project, "--markers").stdout.fnmatch_lines(["@pytest.mark.ranksim(plan, policy, *"])
+    run(project, "--markers").stdout.fnmatch_lines(["@pytest.mark.ranksim(world, plan, policy, *"])
 
 
 def test_a_suite_without_the_fixtures_loads_nothing_of_the_facade(project: pytest.Pytester) -> None:

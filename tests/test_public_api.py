@@ -118,7 +118,10 @@ def test_worlds_and_fleets_take_files() -> None:
         (lambda: ranksim.capacity.Portfolio(domains="3"), "domains: expected a whole number, found '3'"),
         (lambda: ranksim.capacity.Portfolio(churn="3"), "churn: expected a number, found '3'"),
         (lambda: ranksim.capacity.Sync(keywords=None), "keywords: expected a whole number, found None"),
-        (lambda: ranksim.capacity.fit(ranksim.capacity.Portfolio(), growth="2"), "growth: expected a number"),
+        (
+            lambda: ranksim.capacity.fit(ranksim.capacity.Portfolio(), growth=None),
+            "growth: expected a number",
+        ),
         (lambda: ranksim.simulate_fleet(POPULATION, threads="2"), "threads: expected a whole number"),
     ],
 )

@@ -15,11 +15,14 @@ def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         if sys.argv[1:2] == ["serve"]:  # alone: whoever waits for it does not wait for the other commands
-            from ranksim.report import command_line
+            from functools import partial
+
+            from ranksim.report import command_line, terminal
             from ranksim.twin.facade.cli import add_serve
+            from ranksim.twin.testing.beginning import beginning_of
 
             app = command_line.new_app()
-            add_serve(app)
+            add_serve(app, partial(beginning_of, tell=terminal.say))
             command_line.run_app(app)
             return
         from ranksim import cli

@@ -41,13 +41,13 @@ MOST_DIFFERENCES = 20
 
 
 MARKER = (
-    "ranksim(plan, policy, seed, clock, start, traffic_clock, signature_clock, strict_query, strict_body, "
-    "control_token): the world that the ranksim fixtures give; policy is a Policy, or a path relative to the "
-    "test's file"
+    "ranksim(world, plan, policy, seed, clock, start, traffic_clock, signature_clock, strict_query, "
+    "strict_body, control_token): the world that the ranksim fixtures give; policy is a Policy and world a "
+    "Scenario, or a path relative to the test's file"
 )
 
 SETTINGS = {
-    "plan", "policy", "seed", "clock", "start",
+    "world", "plan", "policy", "seed", "clock", "start",
     "traffic_clock", "signature_clock", "settle_timeout", "strict_query", "strict_body", "control_token",
 }  # fmt: skip
 """What the marker may say: settings of `ranksim.testing.World`."""
@@ -124,8 +124,9 @@ def marked(item: pytest.Item) -> dict[str, Any]:
         if marker.args:
             raise BadInput("marker ranksim: expected settings by name, such as plan='starter'")
         settings = {**marker.kwargs, **settings}
-    if isinstance(settings.get("policy"), str | Path):
-        settings["policy"] = item.path.parent / settings["policy"]
+    for name in ("policy", "world"):
+        if isinstance(settings.get(name), str | Path):
+            settings[name] = item.path.parent / settings[name]
     return settings
 
 

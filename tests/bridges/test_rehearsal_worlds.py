@@ -8,12 +8,13 @@ from typing import Any, get_args
 import pytest
 
 from ranksim.bridges.rehearsal import START, rehearse
-from ranksim.bridges.rehearsal_worlds import compact, make_world, mirrored_target, open_world
+from ranksim.bridges.rehearsal_worlds import compact, make_world, mirrored_target
 from ranksim.core.callers.target import Purpose
 from ranksim.core.contract.policy import CATALOGUES, Policy
 from ranksim.core.service.calls import Call
 from ranksim.core.service.service import Service
 from ranksim.judge.profiles import profile
+from ranksim.twin.sim.opening import open_world
 from ranksim.twin.sim.scenario import Scenario
 
 

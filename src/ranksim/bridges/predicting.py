@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from ranksim.bridges.rehearsal import USUAL, Guard, Rehearsal, rehearse_programs
-from ranksim.bridges.rehearsal_worlds import mirrored_target, open_world
+from ranksim.bridges.rehearsal_worlds import mirrored_target
 from ranksim.bridges.twin_files import write_twin
 from ranksim.core.callers.steps import Lap, Program, Spawn, Until
 from ranksim.core.callers.target import Target
@@ -40,6 +40,7 @@ from ranksim.judge.deployment.discovery import Reach
 from ranksim.judge.mirror.world import MirroredWorld, fit, learn_capabilities
 from ranksim.judge.profiles.windows import window_of
 from ranksim.report.command_line import reported_fault
+from ranksim.twin.sim.opening import open_world
 from ranksim.twin.sim.scenario import Scenario
 
 RUNS = 5

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ranksim.bridges.rehearsal import START
-from ranksim.core.callers.portfolio import Actor, open_actor
+from ranksim.core.callers.portfolio import Actor
 from ranksim.core.callers.target import Purpose, Target, TargetKey
 from ranksim.core.clock import HOUR, MINUTE, SECOND, Micros
 from ranksim.core.contract.policy import Policy
-from ranksim.core.errors import BadInput
-from ranksim.core.service.calls import Body, Call, Reply
+from ranksim.core.service.calls import Call, Reply
 from ranksim.core.service.service import Service
-from ranksim.twin.sim.scenario import Scenario
 
 OPENED_BEFORE = 3 * HOUR
 """How long before the start of a rehearsal the accounts were opened."""
@@ -132,36 +129,6 @@ def make_world(policy: Policy | None = None, seed: int = 0, start: Micros = STAR
     used = [key.domain_id for key in keys.values() if key.domain_id is not None]
     used.append(service.state.accounts[late].domains[0])
     return service, Target(environments=URLS, keys=keys, exclusive=True, use_domains=tuple(used))
-
-
-@dataclass(slots=True)
-class _Now:
-    """A service at an instant, where accounts are opened."""
-
-    service: Service
-    now: Micros
-
-    def app_call(self, actor: Actor, operation: str, body: Body, /) -> Reply:
-        call = Call(operation, body=body, surface="app", account=actor.account, environment=actor.environment)
-        reply = self.service.handle(call, self.now).reply
-        self.service.written(reply, self.now)
-        return reply
-
-
-def open_world(service: Service, world: Scenario) -> dict[str, Actor]:
-    """Open a world's accounts in an empty service as they are at its start, endpoints included; return them
-    by name. Raises BadInput.
-    """
-    host = _Now(service, world.start)
-    actors = {name: open_actor(host, name, account) for name, account in world.accounts.items()}
-    for name, receiver in world.receivers.items():
-        actor = actors[receiver.account]
-        bound = None if receiver.domain is None else actor.hosts[receiver.domain]
-        hook = {"url": receiver.url, "event_types": list(receiver.event_types), "domain_id": bound}
-        reply = host.app_call(actor, "webhooks.create", hook)
-        if reply.status >= 400:
-            raise BadInput(f"receivers.{name}: the service refused the endpoint: {reply.body}")
-    return actors
 
 
 def mirrored_target(

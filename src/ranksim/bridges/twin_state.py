@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ranksim.bridges.rehearsal_worlds import open_world
 from ranksim.core.service.service import Service
 from ranksim.twin.facade.journal.write_ahead import attach
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
+from ranksim.twin.sim.opening import open_world
 from ranksim.twin.sim.scenario import Scenario
 
 ADDRESSES = {"production": "http://127.0.0.1:8080", "sandbox": "http://127.0.0.1:8080/sandbox"}

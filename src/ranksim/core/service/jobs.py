@@ -116,6 +116,16 @@ def accept(ctx: Context, job: Job) -> None:
     ctx.schedule(job.due, JOB_ENDS, job.id)
 
 
+def adopt(ctx: Context, now: int) -> None:
+    """Run from now on the jobs that a pool had taken in and not ended, where no pool does any more."""
+    for job in ctx.state.jobs.values():
+        if job.status in (QUEUED, RUNNING) and job.due is None and job.kind not in ctx.pooled:
+            started(ctx, job.id, now)
+            u = draws.uniform(ctx.state.seed, _who(job), job.created_at, Purpose.JOB_DURATION)
+            job.due = now + ctx.policy.catalogue.duration_of(job.kind).at(u)
+            ctx.schedule(job.due, JOB_ENDS, job.id)
+
+
 def trigger(ctx: Context, domain: Domain, outcome: str, now: int) -> None:
     """List a crawl that ended as it began, so that whoever waits for such an end is told of one.
 

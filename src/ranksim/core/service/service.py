@@ -205,6 +205,7 @@ class Service:
         """
         self._advance(now)
         self._ctx.tasks = [task for task in self._ctx.tasks if isinstance(task, StartJob)]
+        jobs.adopt(self._ctx, now)
         for entry in self._ctx.state.stored.values():
             if entry.in_flight:
                 self._land(entry, now)

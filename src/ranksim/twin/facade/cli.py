@@ -3,14 +3,17 @@
 import json
 import math
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial, update_wrapper
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
+from typer.core import TyperGroup
 
-from ranksim.core.clock import MINUTE, SECOND, format_duration, instant, iso
+from ranksim.core.clock import MINUTE, SECOND, Micros, format_duration, instant, iso
 from ranksim.core.errors import BadInput, listed
 from ranksim.core.extras import missing
 from ranksim.report.command_line import Commands, add_group
@@ -40,7 +43,20 @@ class ServeOptions:
     ctx: typer.Context
     host: Host = "127.0.0.1"
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080
-    policy: Annotated[Path | None, typer.Option(metavar="FILE", help="Serve under this policy file.")] = None
+    world: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SCENARIO",
+            help="Begin with the accounts and endpoints of this scenario file; `--world` may be left out.",
+        ),
+    ] = None
+    until: Annotated[
+        str, typer.Option(metavar="INSTANT", help="Simulate it up to then first, so that there is history.")
+    ] = ""
+    demo: Annotated[bool, typer.Option("--demo", help="Begin with ninety days of an agency.")] = False
+    policy: Annotated[
+        Path | None, typer.Option(metavar="FILE", hidden=True, help="Serve under this policy file.")
+    ] = None
     seed: Annotated[int, typer.Option(hidden=True, help="Seed of keys, secrets and everything drawn.")] = 0
     plan: Annotated[str, typer.Option(hidden=True, help="The plan of the demo accounts; usually pro.")] = ""
     clock: Annotated[
@@ -176,7 +192,25 @@ class ServeOptions:
     ] = True
     json: Annotated[bool, typer.Option("--json", help="Say where it serves as one line of JSON.")] = False
 
-    def twin(self, policy: "Policy", own_ports: set[int]) -> "Twin":
+    def beginning(self, read: "ReadWorld") -> dict[str, Any]:
+        """Return with which policy, plan, seed, instant and accounts the world begins. Raises BadInput."""
+        from ranksim.core.contract.policy import Policy
+
+        if self.demo and (self.world is not None or self.until):
+            raise BadInput("--demo: expected without a scenario and --until, as it is one up to its end")
+        if self.world is None and self.until:
+            raise BadInput("--until: expected together with a scenario file, to simulate up to then")
+        if self.world is None and not self.demo:
+            policy = Policy() if self.policy is None else Policy.load(self.policy)
+            start = _instant("--start", self.start)
+            return {"policy": policy, "seed": self.seed, "plan": self.plan, "start": start}
+        for name in ("policy", "plan", "seed", "start"):
+            if _given(self.ctx, name):
+                where = "the demo" if self.world is None else str(self.world)
+                raise BadInput(f"--{name}: {where} says it; leave it out, or write it there")
+        return read(self.world, _instant("--until", self.until))
+
+    def twin(self, beginning: Mapping[str, Any], own_ports: set[int]) -> "Twin":
         """Make the world to serve, which sends no webhook to its `own_ports`. Raises BadInput."""
         from ranksim.core.addresses import Receivers
         from ranksim.twin.facade.sender import NetworkSender
@@ -187,15 +221,12 @@ class ServeOptions:
         if self.any_receiver or self.public_receivers_only:
             receivers = "any" if self.any_receiver else "public"
         return Twin(
-            policy,
-            self.seed,
+            **beginning,
             clock=self.clock,
-            start=_instant("--start", self.start),
             traffic_clock=self.traffic_clock,
             signature_clock=self.signature_clock,
             settle_timeout=self.settle_timeout,
             sender=NetworkSender(receivers=receivers, tls=tls, own_ports=own_ports),
-            plan=self.plan,
         )
 
     def facade(self, twin: "Twin", token: str, deprecation: "Deprecation | None") -> "Facade":
@@ -220,7 +251,11 @@ class ServeOptions:
         return facade
 
 
-def serve(options: ServeOptions) -> None:
+ReadWorld: TypeAlias = Callable[[Path | None, Micros | None], dict[str, Any]]
+"""Reads a scenario file as settings of a `Twin`, simulated up to an instant (µs); None: the demo."""
+
+
+def serve(options: ServeOptions, read: ReadWorld) -> None:
     """Serve a fake deployment of the API: REST, GraphQL, webhooks, sandbox, and a control API.
 
     It says its addresses and keys, and serves until it is interrupted.
@@ -229,6 +264,7 @@ def serve(options: ServeOptions) -> None:
 
     \b
       ranksim serve
+      ranksim serve scenarios/quickstart.yaml --clock manual
       ranksim serve --clock manual --start 2026-03-04T10:00:00Z --port 0
     """  # fmt: skip
     if not math.isfinite(options.settle_timeout):
@@ -240,22 +276,21 @@ def serve(options: ServeOptions) -> None:
             import_module(name)
     except ModuleNotFoundError as error:
         raise missing(f"serving needs {error.name}", "server") from None
-    from ranksim.core.contract.policy import Policy
     from ranksim.twin.facade import server
     from ranksim.twin.serving.control_auth import chosen_token
     from ranksim.twin.serving.limits import Limits
     from ranksim.twin.serving.listener import bind_socket
 
-    policy = Policy() if options.policy is None else Policy.load(options.policy)
+    beginning = options.beginning(read)
     if options.check:
-        _check(options.state, policy)
+        _check(options.state, beginning["policy"])
         return
     if options.any_receiver and options.public_receivers_only:
         raise BadInput("--any-receiver: expected without --public-receivers-only")
     host = options.host
     token = chosen_token(options.control_token, none=options.no_control_token, host=host)
     own_ports = set[int]()
-    twin = options.twin(policy, own_ports)
+    twin = options.twin(beginning, own_ports)
     deprecation = _deprecation(options.deprecated_since, options.sunset)
     with bind_socket(host, options.port) as listener:
         state = options.state
@@ -285,10 +320,26 @@ BESIDE: Commands = {
 }
 
 
-def add_serve(app: typer.Typer) -> None:
+class _Serving(TyperGroup):
+    """`ranksim serve`, whose first word may be a scenario file where no command below it is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse as any group does, the file as what --world takes."""
+        valued = {name for each in self.params if not getattr(each, "is_flag", True) for name in each.opts}
+        for place, word in enumerate(args):
+            if word in self.commands:
+                break
+            if word.endswith((".yaml", ".yml")) and (place == 0 or args[place - 1] not in valued):
+                args = [*args[:place], "--world", *args[place:]]
+                break
+        return super().parse_args(ctx, args)
+
+
+def add_serve(app: typer.Typer, read: ReadWorld) -> None:
     """Add `ranksim serve`, which `__main__` gives a command line of its own, and what goes with it."""
-    line, serving = "Serve a fake deployment of the API.", command_of(ServeOptions, serve)
-    made = add_group(app, "serve", line, BESIDE, alone=serving)
+    line, serving = "Serve a fake deployment of the API.", partial(serve, read=read)
+    alone = command_of(ServeOptions, update_wrapper(serving, serve))
+    made = add_group(app, "serve", line, BESIDE, alone=alone, group=_Serving)
     add_group(made, "state", "Back up the world that a deployment serves.", STATE)
 
 

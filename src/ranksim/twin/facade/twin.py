@@ -53,7 +53,8 @@ class Twin:
     ("same" or "wall") what rate windows run on; `signature_clock` ("virtual" or "wall") what webhooks are
     signed with. `settle_timeout` (seconds of wall time) bounds an advance. `sender` carries attempts out.
     There are two accounts called "demo", in production and sandbox, on `plan` (default "pro"), with one key
-    each in `keys`, unless `empty`. The same seed gives the same keys. Raises BadInput.
+    each in `keys`, unless `empty`; or what `begin` makes, a service and the first key of each environment.
+    The same seed gives the same keys. Raises BadInput.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Twin:
         sender: Sender | None = None,
         plan: str = "",
         empty: bool = False,
+        begin: Callable[[], tuple[Service, dict[str, str]]] | None = None,
         read_wall: Callable[[], Micros] = wall,
     ) -> None:
         self.policy = policy or Policy()
@@ -102,10 +104,13 @@ class Twin:
         """The plan of accounts for which no other is wanted."""
         self.first, self.empty = start, empty
         """How a reset begins: at which instant, None for the wall clock's, and whether without accounts."""
+        self.begin = begin
         self.attempts = AttemptsUnderWay(self._deliver, self._report_answers)
         self._timer = Timer(self.clock, self.next_due, self._ring)
         self.world_id = _new_world()
         self.service: Service | JournaledService = self._new_service()
+        if begin is not None:
+            self.resume(self.clock.now())
 
     # Calls
 
@@ -402,6 +407,9 @@ class Twin:
             self.requests.clear()
 
     def _new_service(self) -> Service:
+        if self.begin is not None:
+            service, self.keys = self.begin()
+            return service
         service = Service(self.policy, self.seed)
         self.keys = {}
         if self.empty:

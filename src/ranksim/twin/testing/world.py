@@ -20,12 +20,14 @@ from ranksim.twin.receiver.receiver import Receiver
 from ranksim.twin.serving.asgi import App
 from ranksim.twin.serving.control_auth import new_token
 from ranksim.twin.serving.loop_thread import LoopThread
+from ranksim.twin.testing.beginning import beginning_of
 from ranksim.twin.testing.clock import Clock, Jobs, Moment, moment_of
 from ranksim.twin.testing.requests import Requests, explain_failure
 
 if TYPE_CHECKING:
     import httpx
 
+    from ranksim.twin.sim.scenario import Scenario
     from ranksim.twin.testing.control import Deliveries, FaultRules, LimitSwitches
 
 T = TypeVar("T")
@@ -55,11 +57,11 @@ class World:
 
     `policy` is a `Policy` or the path of one, `plan` that of the two first accounts, which are called "demo"
     (default "pro"); `seed` decides ids, keys and secrets. `clock` is "manual", "real" or "scaled:60", `start`
-    an instant, or None for now. `signature_clock` "wall" signs webhooks for receivers that compare with their
-    own clock, "virtual" with this world's. With `network`, webhooks also go to addresses beyond this machine.
-    Unknown query parameters and fields of bodies are refused, or ignored without `strict_query` (U100) and
-    `strict_body` (U84). Over HTTP the control API wants `control_token`, a new one by default and none if it
-    is "". Raises BadInput.
+    an instant, or None for now; policy, plan, seed and start may be those of a `world` instead, see `of`.
+    `signature_clock` "wall" signs webhooks for receivers that compare with their own clock, "virtual" with
+    this world's. With `network`, webhooks also go to addresses beyond this machine. Unknown query parameters
+    and fields of bodies are refused, or ignored without `strict_query` (U100) and `strict_body` (U84). Over
+    HTTP the control API wants `control_token`, a new one by default and none if it is "". Raises BadInput.
     """
 
     begun = False
@@ -68,6 +70,8 @@ class World:
     def __init__(
         self,
         *,
+        world: Scenario | Path | str | None = None,
+        until: Moment | None = None,
         policy: Policy | Path | str | None = None,
         plan: str = "",
         seed: int = 0,
@@ -82,19 +86,28 @@ class World:
         control_token: str | None = None,
     ) -> None:
         self.control_token = new_token() if control_token is None else control_token
-        self._settings: dict[str, Any] = {
+        beginning: dict[str, Any] = {
             "policy": policy if isinstance(policy, Policy | None) else Policy.load(Path(policy)),
             "plan": plan,
             "seed": seed,
-            "clock": clock,
             "start": None if start is None else moment_of(start),
+        }
+        if world is not None:
+            if policy is not None or plan or seed or start != START:
+                raise BadInput("world: a scenario says policy, plan, seed and start; leave them out")
+            beginning = beginning_of(world, None if until is None else moment_of(until))
+        elif until is not None:
+            raise BadInput("until: expected together with a world, a scenario to simulate up to then")
+        self._beginning = {"world": world, "until": until} if world is not None else beginning
+        self._settings: dict[str, Any] = {
+            "clock": clock,
             "traffic_clock": traffic_clock,
             "signature_clock": signature_clock,
             "settle_timeout": settle_timeout,
         }
         self._network, self._strict_query, self._strict_body = network, strict_query, strict_body
         self._mounts = Mounts(network=network, waits=lambda: self.twin.clock.rate.mode != "manual")
-        self.twin = Twin(**self._settings, sender=self._mounts)
+        self.twin = Twin(**beginning, **self._settings, sender=self._mounts)
         """The world itself; touch it from its own loop alone, as the methods here do."""
         self.app = Facade(
             self.twin,
@@ -117,6 +130,15 @@ class World:
             self.thread.stop()
             raise
         self.begun = True
+
+    @classmethod
+    def of(cls, world: Scenario | Path | str, until: Moment | None = None, **settings: Any) -> Self:
+        """Begin with the accounts, portfolios, endpoints and what is used of a scenario, or of its file.
+
+        What happens in it, by clients, pools and timeline, does so up to `until` (an instant), and not
+        without. Raises BadInput.
+        """
+        return cls(world=world, until=until, **settings)
 
     def _names(self) -> Collection[str]:
         return ("ranksim.test",)
@@ -366,7 +388,7 @@ class World:
             "clock": str(clock.rate), "traffic_clock": clock.traffic_clock, "signature_clock": clock.signature
         }  # fmt: skip
         other = type(self)(
-            **{**self._settings, **running},
+            **{**self._beginning, **self._settings, **running},
             network=self._network,
             strict_query=self._strict_query,
             strict_body=self._strict_body,
