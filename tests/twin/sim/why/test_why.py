@@ -6,6 +6,7 @@ from math import comb, exp, factorial
 
 import pytest
 
+import ranksim as rs
 from ranksim.core.clock import DAY, HOUR, MINUTE, Micros
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call, Reply
@@ -351,3 +352,24 @@ accounts: {{acme: {{plan: pro, portfolio: {{keywords: 9}}, further: [{{domains: 
         .keywords
         == 3
     )
+
+
+BRIEFS = """
+scenario: 1
+start: 2026-03-01T00:00:00Z
+length: 28d
+accounts: {acme: {plan: starter, portfolio: {domains: 2}}}
+clients:
+  briefs: {kind: brief_refresher, account: acme, keywords: 30, batch: 10, weekday: friday}
+"""
+
+
+@pytest.mark.fact("S109")
+def test_of_what_is_sold_the_cheaper_comes_first_and_a_limit_without_a_price_last() -> None:
+    """Ten of 30 briefs a week fit on starter: asking less costs nothing, a pack 15 USD, pro 100 USD more."""
+    answer = rs.run(Scenario.parse(BRIEFS), seed=1).why("refusals.quota_exhausted")
+    ranked = [(change.path.rpartition(".")[2], change.money) for change in answer.changes]
+    assert ranked == [("keywords", 0), ("brief_pack", 15_000_000), ("plan", 100_000_000), ("limit", None)]
+    pack = answer.changes[1]
+    assert pack.sentence == "scenario.accounts.acme.add_ons.brief_pack 0 → 1 (15.00 USD a month more)"
+    assert answer.frame("changes")["monthly_usd"][1] == 15.0

@@ -15,7 +15,7 @@ from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.timeline import OfReceiver, ResizePool, Set
-from ranksim.twin.sim.why.changes import Knob, knobs, study_path
+from ranksim.twin.sim.why.changes import Knob, knobs, monthly_invoice, study_path
 from ranksim.twin.sim.why.explanation import KINDS, LEFT_OUT, Happening, Remedy, TurningPoint, Unchanged, Why
 from ranksim.twin.sim.why.futures import FEW, Question, Rerunner, other
 from ranksim.twin.sim.why.moments import MomentSearch
@@ -124,8 +124,9 @@ class _Prevention:
         """Return changes that prevent it, the best first: of each kind and parameter the smallest.
 
         Each is made large enough to prevent it in some other worlds as well, if it can. Of further worlds it
-        must prevent it in more than no change does; what is not shown to is left out. The cause's come first,
-        then those of what is done, then of what is sold; of these the smaller. The best is the first that
+        must prevent it in more than no change does; what is not shown to is left out. First come those that
+        leave the invoice as it is: the cause's, then those of what is done; then what raises it, the cheaper
+        first, and what has no price. Of equals the smaller comes first. The best is the first that
         holds in nearly all further worlds and that a run of the whole scenario confirms.
         """
         turns: list[_Turn] = []
@@ -133,7 +134,7 @@ class _Prevention:
         turned = knobs(self.small, account, limited=code in ("", "rate_limited"))
         for kind in KINDS:
             turns += self._smallest_of(kind, [knob for knob in turned if self._kind(knob) == kind])
-        turns.sort(key=lambda turn: (not turn.sure, list(KINDS).index(self._kind(turn.knob)), turn.size))
+        turns.sort(key=self._place)
         if not turns:
             return []
         error = (1 - LEVEL) / len(turns)
@@ -172,6 +173,19 @@ class _Prevention:
             self.worlds.share = begin + (end - begin) * number / len(several)
             yield item
         self.worlds.share = end
+
+    def _place(self, turn: _Turn) -> tuple[bool, bool, int, int, float]:
+        """Where a change stands among others: by money, then by what it is of, then by its size."""
+        money = self._money(turn)
+        kind = list(KINDS).index(self._kind(turn.knob))
+        return not turn.sure, money is None, money or 0, kind, turn.size
+
+    def _money(self, turn: _Turn) -> int | None:
+        """By how much a change raises the invoice of a month (µUSD); None where nobody says."""
+        before, after = map(monthly_invoice, (self.small, turn.knob.turned(self.small, turn.at)))
+        if before is None or after is None or (before == after and turn.knob.sold):
+            return None  # a limit alone has no price
+        return after - before
 
     def _kind(self, knob: Knob) -> str:
         if any(knob.path[: len(path)] == path for path in self.moment.causes):
@@ -253,6 +267,7 @@ class _Prevention:
             turn.size,
             chance(len(unchanged) - len(bad) + gained - lost, len(unchanged)),
             self._kind(knob),
+            self._money(turn),
         )
 
 

@@ -17,7 +17,7 @@ from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.quantities import Distribution, Moment
 from ranksim.core.money import format_money
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.timeline import ChangePlan
+from ranksim.twin.sim.timeline import ChangePlan, SetAddOn
 from ranksim.twin.sim.why.explanation import LEFT_OUT, Path
 
 MOST_TIMES = 16
@@ -110,6 +110,21 @@ def knobs(scenario: Scenario, account: str = "", limited: bool = True) -> list[K
         if account in ("", name):
             turnable += _of_account(scenario, name)
     return turnable
+
+
+def monthly_invoice(scenario: Scenario) -> int | None:
+    """Return what its accounts cost a month (µUSD), as the timeline leaves them; None where nobody says."""
+    catalogue = scenario.policy.catalogue
+    plans = {name: account.plan for name, account in scenario.accounts.items()}
+    add_ons = {name: dict(account.add_ons) for name, account in scenario.accounts.items()}
+    for action in sorted(scenario.timeline, key=lambda action: action.at.on(scenario.start)):
+        if isinstance(action, ChangePlan):
+            plans[action.account] = action.plan
+        elif isinstance(action, SetAddOn):
+            add_ons[action.account][action.add_on] = action.count
+    if not all(map(catalogue.knows_price_of, plans.values())):
+        return None
+    return sum(catalogue.price_of(plan, add_ons[name]) for name, plan in plans.items())
 
 
 PERIODS = {"day": DAY, "week": 7 * DAY, "month": 30 * DAY}

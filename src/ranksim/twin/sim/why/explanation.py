@@ -37,8 +37,8 @@ NEARLY_ALL = 0.9
 ORDER = (
     "Of each parameter the smallest change that prevents it, and that is shown to do so in more of the same "
     "other worlds than no change does (95 % confidence for all of them together). Named is the first that "
-    "holds in nearly all other worlds: of the cause (what set in at the moment), else of what is done, else "
-    "of what is sold (bought or granted), and of these the smallest."
+    "holds in nearly all other worlds: of what leaves the invoice as it is, the cause's (what set in at the "
+    "moment), else what is done; else what raises it least; else what has no price. Of equals the smallest."
 )
 """Which of the changes that prevent it is named."""
 
@@ -100,7 +100,8 @@ class Remedy:
     `path` is what a study calls it. `size` is how far the new value lies from the old, as a share of the
     larger (of the run, of a moment). Of other worlds `prevented` is the chance that the change prevents it
     there, too. `kind` is "cause" for a parameter of what set in at the moment, else "done", by the customer
-    or in the world, or "sold", which is bought or granted.
+    or in the world, or "sold", which is bought or granted. It raises the invoice of a month by `money`
+    (µUSD), None where nobody says.
     """
 
     path: str
@@ -109,6 +110,7 @@ class Remedy:
     size: float
     prevented: Estimate
     kind: str
+    money: int | None = 0
 
     @property
     def holds(self) -> bool:
@@ -118,12 +120,16 @@ class Remedy:
     @property
     def sentence(self) -> str:
         """The change in words."""
-        return f"{self.path} left out" if self.new == LEFT_OUT else f"{self.path} {self.old} → {self.new}"
+        if self.new == LEFT_OUT:
+            return f"{self.path} left out"
+        costs = f" ({units.usd(self.money)} a month more)" if self.money else ""
+        return f"{self.path} {self.old} → {self.new}{costs}"
 
 
 CHANGES = TableSpec(
-    {**dict.fromkeys(("parameter", "old", "new", "kind"), "text"), "size": "share", "prevented": "share"},
-    headings={
+    {**dict.fromkeys(("parameter", "old", "new", "kind"), "text"), "monthly_uusd": "money", "size": "share",
+     "prevented": "share"},
+    headings={"monthly_uusd": "a month more",
         "old": "is", "new": "would be", "kind": "of", "size": "differs by", "prevented": "prevents it in",
     },
 )  # fmt: skip
@@ -200,6 +206,7 @@ class Why(ReadyAnswer):
         share, low = (units.percent(remedy or 0) for remedy in (change.prevented.mean, change.prevented.low))
         smaller = any(remedy.kind == change.kind and remedy.size < change.size for remedy in self.changes)
         which = "a change" if smaller and not change.holds else "the smallest change"
+        which = "the cheapest change" if smaller and change.money else which
         sure = " that holds in nearly all other worlds" if smaller and change.holds else ""
         text = (
             f"What prevents it: {change.sentence}, {which} {KINDS[change.kind]}{sure}; a run with it "
@@ -242,7 +249,13 @@ class Why(ReadyAnswer):
             for row in self.chances
         ]
         changes = [
-            {"parameter": row.path, "old": row.old, "new": row.new, "size": row.size}
+            {
+                "parameter": row.path,
+                "old": row.old,
+                "new": row.new,
+                "monthly_uusd": row.money,
+                "size": row.size,
+            }
             | {**_ends("prevented", row.prevented), "unchanged": free, "kind": row.kind}
             for row in self.changes
         ]
