@@ -17,6 +17,7 @@ from ranksim.core.contract.facts import SPENDING_OPERATIONS
 from ranksim.core.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.quantities import Distribution
+from ranksim.judge.mirror.jobs import fit_jobs, schedules
 from ranksim.judge.mirror.reading import KEYWORDS, Item, ReadAccount, Reading, shows_count
 
 LENGTH = "1d"
@@ -43,6 +44,7 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
     plans: dict[str, Any] = {}
     twin = MirroredWorld({}, {})
     accounts: dict[str, Any] = {}
+    clients: dict[str, Any] = {}
     receivers: dict[str, Any] = {}
     for number, read in enumerate(reading.accounts, 1):
         name = _name(read.name, accounts, number)
@@ -50,13 +52,18 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
         plan = _plan_name(read, plans, terms)
         plans[plan] = terms
         accounts[name] = _account(read, plan, terms, now, twin.notes)
+        clients |= dict(schedules(read.lists.get("jobs.list", ()), name, _hosts(read)))
         receivers |= _receivers(read, name, len(receivers), twin.notes)
     twin.notes += [
         f"key {name}: {why}, so it has no place in the twin" for name, why in reading.unknown.items()
     ]
+    fits = fit_jobs(job for read in reading.accounts for job in read.lists.get("jobs.list", ()))
+    twin.notes += [fitted.sentence(kind) for kind, fitted in fits.items()]
+    others = [kind for kind in catalogue.job_durations if kind not in fits]
+    lengths = f"how long jobs take and how often they fail ({', '.join(others)}), " if others else ""
     twin.notes.append(
-        "not shown by the API, and so as in the illustrative catalogue or at its default: unit costs, how "
-        "long jobs take, which operations an allowance is for but briefs, every assumption (U)"
+        "not shown by the API, and so as in the illustrative catalogue or at its default: unit costs, "
+        f"{lengths}which operations an allowance is for but briefs, every assumption (U)"
     )
     twin.notes.append("not shown by the API, and so not known here: prices; write them into catalogue.yaml")
     shared = catalogue.model_dump(mode="json")
@@ -68,6 +75,9 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
         "unit_costs": shared["unit_costs"],
         **{part: shared[part] for part in HOW_JOBS_RUN},
     }
+    for kind, fitted in fits.items():
+        twin.catalogue["job_durations"][kind] = fitted.duration
+        twin.catalogue["job_failure_rates"][kind] = round(1000 * (fitted.failed.mean or 0))
     twin.scenario = {
         "scenario": 1,
         "name": "twin",
@@ -77,6 +87,9 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
         "policy": "policy.yaml",
         "accounts": accounts,
     }
+    if clients:
+        twin.scenario["clients"] = clients
+        twin.notes.append(f"started by the calendar there, and so here: {', '.join(clients)}")
     if receivers:
         twin.scenario["receivers"] = receivers
     return twin
