@@ -9,6 +9,7 @@ from types import MappingProxyType
 from ranksim.core.contract.policy import Policy
 from ranksim.planner.study.condition import MetricCondition
 from ranksim.planner.study.spec import CheckedSpec
+from ranksim.planner.study.words import goal_words, metric_words, parameter_words
 from ranksim.report import units
 from ranksim.report.assumptions import Basis, basis_of
 from ranksim.report.table_spec import Row, Tables, TableSpec
@@ -120,18 +121,20 @@ def study_sentence(study: CheckedSpec, tables: Tables) -> str:
     """Return what a study found, in a sentence."""
     spec = study.spec
     if spec.goal is not None and (goals := tables["goals"]):
+        sought = goal_words(spec.goal, MetricCondition.parse(spec.goal.such_that, study.engine))
         if not any(row["answer"] for row in goals):
-            return f"The {spec.goal.sought} was not found: {goals[0]['text']}."
+            return f"The {sought} was not found: {goals[0]['text']}."
         several = len(goals) > 1
         answers = (f"{row['point']}: " * several + units.text(row["answer"]) for row in goals)
-        return f"The {spec.goal.sought} is {'; '.join(answers)}."
+        return f"The {sought} is {'; '.join(answers)}."
     if tables["comparisons"]:
         return _of_comparison(tables["comparisons"][0])
     if tables["tornado"]:
         most = max(tables["tornado"], key=lambda row: row["swing"] or 0)
         ends = " and ".join(most[f"{end}_value"] for end in ("low", "high"))
         swing = units.write(units.difference_of(most["unit"]), most["swing"])
-        return f"{most['parameter']} moves {most['metric']} most: by {swing} between {ends}."
+        what, moved = parameter_words(most["parameter"]), metric_words(most["metric"])
+        return f"Of all, the {what} moves the {moved} most: by {swing} between {ends}."
     return _of_points([row for row in tables["points"] if row["mean"] is not None])
 
 
@@ -139,8 +142,8 @@ def _of_comparison(row: Row) -> str:
     changed = units.write(row["difference_unit"], row["difference"], row["low"], row["high"])
     first, second = (units.write(row["unit"], row[f"{side}_mean"]) for side in ("first", "second"))
     return (
-        f"{row['metric']} is {first} at {row['first']} and {second} at {row['second']}: a difference of "
-        f"{changed}."
+        f"The {metric_words(row['metric'])}: {first} at {row['first']} and {second} at {row['second']}, a "
+        f"difference of {changed}."
     )
 
 
@@ -150,9 +153,10 @@ def _of_points(rows: Sequence[Row]) -> str:
     metric = [row for row in rows if row["metric"] == rows[0]["metric"]]
     ends = min(metric, key=lambda row: row["mean"]), max(metric, key=lambda row: row["mean"])
     low, high = (units.write(row["unit"], row["mean"], row["low"], row["high"]) for row in ends)
+    words = metric_words(rows[0]["metric"])
     if len(metric) == 1:
-        return f"{rows[0]['metric']} is {low}."
-    return f"{rows[0]['metric']} is between {low} ({ends[0]['point']}) and {high} ({ends[1]['point']})."
+        return f"The {words}: {low}."
+    return f"The {words}: between {low} ({ends[0]['point']}) and {high} ({ends[1]['point']})."
 
 
 def study_views(study: CheckedSpec, tables: Tables) -> list[View]:
@@ -178,7 +182,8 @@ def _goals(study: CheckedSpec, rows: Sequence[Row]) -> list[View]:
     spec = study.spec
     if spec.goal is None:
         return []
-    title = spec.goal.sought[0].upper() + spec.goal.sought[1:]
+    sought = goal_words(spec.goal, MetricCondition.parse(spec.goal.such_that, study.engine))
+    title = sought[0].upper() + sought[1:]
     note = (
         f"Right with {units.level(spec.confidence)} confidence in all, if the condition only gets easier "
         "along the range."
