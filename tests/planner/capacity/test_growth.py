@@ -82,6 +82,15 @@ def test_the_sentence_names_the_month_to_upgrade_and_what_breaks() -> None:
     assert "The 3 months cost 3,148.00 USD." in answer.sentence  # 29 + 129 + 2,990
 
 
+def test_a_year_costs_what_its_plans_do_month_by_month() -> None:
+    """Six months of starter at 29 USD, as 24 × 20 words fit its 500 slots and 30 × 20 do not; six of pro."""
+    answer = fit(Portfolio(domains=6, keywords=20), growth="×16 / year")
+    assert (
+        "starter until month 6; pro from month 7 (what breaks of starter: keyword slots)" in answer.sentence
+    )
+    assert f"The 12 months cost {6 * 29 + 6 * 129}.00 USD." in answer.sentence
+
+
 @pytest.mark.slow
 def test_twelve_simulated_months_refuse_where_a_plan_no_longer_fits() -> None:
     """Every plan in every month of a year, as worlds of 31 days with what there is at the month's end."""

@@ -126,6 +126,10 @@ class ServiceRequest:
             await asyncio.sleep(fault.delay_after_s)
         if fault.rules:
             answer.headers.append((b"ranksim-fault", ", ".join(fault.rules).encode()))
+            answer.headers[:] = [
+                (name, value + b", Ranksim-Fault" if name == b"access-control-expose-headers" else value)
+                for name, value in answer.headers
+            ]
 
     def _exchange(self, answer: HttpResponse, dropped: bool) -> RecordedExchange:
         """Return the exchange as the journal of requests has it."""

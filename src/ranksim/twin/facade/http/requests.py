@@ -260,7 +260,7 @@ CORS: tuple[Header, ...] = (
     (
         b"access-control-expose-headers",
         b"RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Retry-After, X-Request-Id, "
-        b"Idempotent-Replayed, Deprecation, Sunset, Ranksim-Fault",
+        b"Idempotent-Replayed, Deprecation, Sunset",
     ),
 )
 """What lets pages of any origin read a response (S73, U80)."""
