@@ -296,6 +296,8 @@ def serve(options: ServeOptions, read: ReadWorld) -> None:
         state = options.state
         kept = None if state is None else _go_on(twin, state, options.ctx, options.accept_loss)
         try:
+            if kept is not None and token:
+                token = kept.control_token(options.control_token, token)
             facade = options.facade(twin, token, deprecation)
             server.set_up_logging(as_json=options.log == "json")
             port = listener.getsockname()[1]

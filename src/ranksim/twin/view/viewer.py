@@ -43,13 +43,12 @@ class Viewer:
         """Answer one request."""
         path: str = scope["path"]
         wanted = page.is_wanted(path, scope)
-        token = self._token if not wanted or page.is_document(path) else None
-        refused = refusal(token, scope, ())
-        if wanted and (refused is None or refused[0] == 401):
-            await page.send_file(send, page.FILES[path], scope, 401 if refused else 200)
-            return
+        refused = refusal(None if wanted else self._token, scope, ())
         if refused is not None:
             await problem_response(send, *refused)
+            return
+        if wanted:
+            await page.send_file(send, page.FILES[path], scope)
             return
         query = parse_qs(scope["query_string"].decode("latin-1"))
         answer = None

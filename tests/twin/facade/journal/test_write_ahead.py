@@ -1051,3 +1051,12 @@ def test_a_file_is_for_its_owners_eyes_alone(tmp_path: Path) -> None:
     path = tmp_path / "state"
     attach(make(), path).close()
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_control_token_outlives_the_process_and_a_chosen_one_replaces_it(tmp_path: Path) -> None:
+    tokens = []
+    for chosen, new in (("", "first"), ("", "second"), ("chosen", "third"), ("", "fourth")):
+        log = attach(make(), tmp_path / "state.db")
+        tokens.append(log.control_token(chosen, new))
+        log.close()
+    assert tokens == ["first", "first", "chosen", "chosen"]

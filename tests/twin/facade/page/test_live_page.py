@@ -109,9 +109,9 @@ def test_the_clock_is_moved_by_its_buttons(server: Server, domain: str, tab: Tab
 
 def test_jobs_are_finished_failed_and_waited_for(server: Server, domain: str, tab: Tab) -> None:
     ids = [begin(server, domain, kind) for kind in ("crawl", "rank_run", "ai_scan")]
-    for job, label in zip(ids, ("Finish", "Fail", "Advance until"), strict=True):
+    for job, label in zip(ids, ("Finish", "Fail", "Until done"), strict=True):
         shows(tab, "jobs", job)
-        tab.press_button(f"{label} {job}" + (" is done" if label == "Advance until" else ""))
+        tab.press_button(f"{label} {job}")
         says(tab, job)
         line = f"[...document.querySelectorAll('.job')].find((one) => one.textContent.includes('{job}'))"
         tab.until(f"!{line}.textContent.includes('running')")
@@ -133,8 +133,8 @@ def test_webhooks_are_tested_looked_at_and_sent_again(server: Server, tab: Tab) 
     receiver = server.receiver(500)
     endpoint = server.subscribe(receiver)["id"]
     shows(tab, "webhooks", endpoint)
-    tab.press_button(f"Send a test event to {endpoint}")
-    shows(tab, "webhooks", "1/20")
+    tab.press_button(f"Send test to {endpoint}")
+    shows(tab, "webhooks", "1 of 20")
     shows(tab, "webhooks", "delivery waiting, the next attempt")
     attempt = server.control().get("/attempts").json()["data"][0]["id"]
     tab.press_button(f"Payload of attempt {attempt}")
@@ -143,7 +143,7 @@ def test_webhooks_are_tested_looked_at_and_sent_again(server: Server, tab: Tab) 
     tab.press_button(f"Resend attempt {attempt}")
     says(tab, "done")
     server.clock.advance("0s")
-    shows(tab, "webhooks", "2/20")
+    shows(tab, "webhooks", "2 of 20")
     assert len(receiver.requests) == 2
     assert tab.run("document.querySelectorAll('.timeline circle').length") >= 2
 
@@ -285,11 +285,11 @@ def test_the_list_is_used_with_the_keyboard_alone(server: Server, tab: Tab) -> N
     tab.until(f"Boolean({row(404)})")
     tab.run("document.getElementById('pause').focus()")
     tab.press("Tab")
-    assert tab.run("document.activeElement.id") == "list"
+    assert tab.run("document.activeElement.id") == "rows"
     tab.press("ArrowDown", "Enter")
     tab.until("document.querySelector('#detail .curl')")
     assert "/v1/nothing" in tab.text("#detail")
-    active = "document.getElementById(document.getElementById('list').getAttribute('aria-activedescendant'))"
+    active = "document.getElementById(document.getElementById('rows').getAttribute('aria-activedescendant'))"
     assert tab.run(f"{active}.getAttribute('aria-selected')") == "true"
     tab.press("Escape")
     tab.until("document.getElementById('detail').hidden")
@@ -312,7 +312,7 @@ def test_text_of_callers_runs_nowhere(server: Server, domain: str, tab: Tab) -> 
     shows(tab, "jobs", SCRIPT)
     shows(tab, "accounts", SCRIPT)
     shows(tab, "webhooks", "<script>")
-    tab.run("document.getElementById('list').focus()")
+    tab.run("document.getElementById('rows').focus()")
     for _ in range(int(tab.run("document.querySelector('.row').getAttribute('aria-setsize')"))):
         tab.press("ArrowDown", "Enter")  # each is folded open
         tab.until("document.querySelector('#detail pre, #detail .bad, #detail .why')")
@@ -375,7 +375,7 @@ def test_ten_thousand_events_scroll_and_few_rows_exist(chromium: Any, server: Se
     print(f"\na frame of scrolling through 10,000 events takes {frame:.1f} ms of the page's thread")
     assert frame < 16
     assert tab.run("document.querySelectorAll('.row').length") < 100
-    tab.run("document.getElementById('list').focus()")
+    tab.run("document.getElementById('rows').focus()")
     tab.press("End")
     tab.until(
         "[...document.querySelectorAll('.row')].some((one) => one.children[2].textContent === '/v1/call/0')"
@@ -446,17 +446,17 @@ def test_without_the_token_the_page_asks_for_it(chromium: Any, server: Server) -
     assert tab.run("[...document.querySelectorAll('header button')].every((one) => one.disabled)")
     type_into(tab, "#ask input", "hands")
     tab.press("Enter")
-    tab.until(f"location.search === '?token=hands' && {LIVE}")
-    assert tab.run("[...document.querySelectorAll('header button')].some((one) => !one.disabled)")
+    tab.until(f"location.search === '' && {LIVE}")
+    tab.until("[...document.querySelectorAll('header button')].some((one) => !one.disabled)")
+    tab.run("location.reload()")
+    tab.until(f"location.search === '' && {LIVE}")
     tab.close()
 
 
 def test_a_token_that_is_not_the_servers_is_said_to_be_wrong(chromium: Any, server: Server) -> None:
     tab = chromium.open(f"{server.url}/?token=feet", 1000)
     tab.until("document.getElementById('link').textContent === 'wrong token'")
-    assert tab.text("#ask p").startswith(
-        "The token in this page's address is not the one that its server printed"
-    )
+    assert tab.text("#ask p") == "This is not the token that the server printed when it started."
     tab.close()
 
 
@@ -467,7 +467,91 @@ def test_the_api_is_tried_from_the_page(chromium: Any, server: Server) -> None:
     tab.close()
 
 
+def test_an_empty_world_shows_a_first_call_and_sends_demo_traffic(chromium: Any, server: Server) -> None:
+    tab = page_of(chromium, server, 1200)
+    tab.until("document.querySelector('#first pre').textContent")
+    flag, header, url = shlex.split(tab.text("#first pre"))[1:]
+    assert (flag, url) == ("-H", f"{server.url}/v1/account")
+    answer = httpx.get(url, headers=dict([header.split(": ", 1)]))
+    assert answer.json()["data"]["id"] == server.control().get("/accounts").json()["data"][0]["id"]
+    tab.until("document.getElementById('first').hidden")
+    tab.run("document.getElementById('demo').click()")
+    says(tab, "tracks three keywords and started two jobs")
+    outcomes = {one["status"] for one in server.control().get("/requests").json()["data"]}
+    assert outcomes == {200, 201, 202, 404, 422}
+    assert tab.errors() == []
+    tab.close()
+
+
+def test_equal_calls_in_a_row_are_one_line_until_each_is_shown(server: Server, tab: Tab) -> None:
+    client = server.client()
+    for path in ["/v1/labels"] * 3 + ["/v1/scans"] + ["/v1/labels"] * 2:
+        client.get(path)
+    rows = "[...document.querySelectorAll('.row')]"
+    lines = f"{rows}.map((one) => [one.children[2].textContent, one.children[6].textContent.includes('×')])"
+    tab.until(f"{rows}.length === 4")
+    assert tab.run(lines) == [
+        ["/v1/labels", True],
+        ["/v1/scans", False],
+        ["/v1/labels", True],
+        ["/v1/domains", False],
+    ]
+    tab.click(f"{rows}.find((one) => one.textContent.endsWith('× 3'))")
+    tab.until("document.getElementById('detail').textContent.includes('The last of 3 calls alike')")
+    tab.press_button("Show each")
+    tab.until(f"{rows}.length === 6")
+    client.get("/v1/labels")
+    tab.until(
+        f"{rows}[0].textContent.endsWith('× 3') || {rows}.some((one) => one.textContent.endsWith('× 3'))"
+    )
+
+
+def test_a_disabled_endpoint_is_enabled(server: Server, tab: Tab) -> None:
+    endpoint = server.subscribe(server.receiver(200))["id"]
+    server.client().patch(f"/v1/webhooks/{endpoint}", json={"enabled": False})
+    shows(tab, "webhooks", "disabled")
+    tab.press_button(f"Enable {endpoint}")
+    tab.until("!document.getElementById('webhooks').textContent.includes('disabled')")
+    assert server.client().get(f"/v1/webhooks/{endpoint}").json()["data"]["enabled"]
+
+
+def test_panels_fold_and_stay_so_and_jobs_that_ended_leave(server: Server, domain: str, tab: Tab) -> None:
+    job = begin(server, domain)
+    shows(tab, "jobs", job)
+    tab.press_button(f"Finish {job}")
+    tab.until(f"document.getElementById('ended').textContent.includes('{job}')")
+    assert tab.text("#ended > summary") == "1 ended"
+    assert not tab.run("document.getElementById('ended').open")
+    tab.click("document.getElementById('h-faults')")
+    tab.until("!document.querySelector('#faults > details').open")
+    tab.run("location.reload()")
+    tab.until(LIVE)
+    folds = "[...document.querySelectorAll('main section > details')].map((one) => one.open)"
+    assert tab.run(folds) == [True, True, True, False, True, True]
+
+
 # Screens
+
+AXE = Path(__file__).parents[1] / "node/node_modules/axe-core/axe.min.js"
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="wants `npm install --prefix tests/twin/facade/node`")
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1200])
+def test_axe_finds_nothing_serious(chromium: Any, server: Server, width: int, dark: bool) -> None:
+    endpoint = server.subscribe(server.receiver(200))["id"]
+    server.client().patch(f"/v1/webhooks/{endpoint}", json={"enabled": False})
+    tab = page_of(chromium, server, width, dark=dark)
+    tab.run("document.getElementById('demo').click()")
+    says(tab, "started two jobs")
+    for panel in ("webhooks", "faults", "limits", "snapshots"):
+        tab.run(f"document.querySelector('#{panel} > details').open = true")
+    tab.click("document.querySelector('.row')")
+    tab.until("document.querySelector('#detail .curl')")
+    tab.run(AXE.read_text() + "; 1")
+    found = "axe.run().then((all) => all.violations.map((one) => [one.impact, one.id, one.nodes[0].html]))"
+    assert [one for one in tab.run(found) if one[0] in ("serious", "critical")] == []
+    tab.close()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

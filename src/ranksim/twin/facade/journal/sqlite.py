@@ -103,6 +103,17 @@ class StateFile:
         self.mark = marks[-1]
         return world, batches
 
+    def control_token(self, chosen: str, new: str) -> str:
+        """Return the token that was `chosen`, or else the one of the last start, or a `new` one; keep it.
+
+        Raises BadInput where it cannot be kept.
+        """
+        with self._explained():
+            row = self._database.execute("SELECT said FROM about WHERE name = 'token'").fetchone()
+            token = str(chosen or (row[0] if row else new))
+            self._database.execute("INSERT OR REPLACE INTO about VALUES ('token', ?)", (token,))
+        return token
+
     def close(self) -> None:
         """Say in the file how far it goes, close it and let others have it."""
         try:

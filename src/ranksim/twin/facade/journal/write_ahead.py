@@ -107,6 +107,10 @@ class WriteAheadLog:
         twin.faults.changed = lambda: self.record("faults", twin.now(), twin.faults.saved())
         twin.snapshots.changed = self._snapshots_changed
 
+    def control_token(self, chosen: str, new: str) -> str:
+        """Return the token of the control API, which outlives the process, too. Raises BadInput."""
+        return self._file.control_token(chosen, new)
+
     def go_on(self) -> None:
         """Put the twin where the file ends. Raises BadInput."""
         twin = self._twin

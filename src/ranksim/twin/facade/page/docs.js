@@ -1,7 +1,7 @@
 // Swagger UI over the service's document and, to whoever has the token, over the control API's.
 "use strict";
 (async () => {
-  const token = new URLSearchParams(location.search).get("token");
+  const token = controlToken;
   const bearer = token ? { Authorization: `Bearer ${token}` } : {};
   const options = { showExtensions: true, tryItOutEnabled: true, displayRequestDuration: true, validatorUrl: null };
 

@@ -3,13 +3,14 @@
 "use strict";
 (() => {
   const KEPT = 10000; // events in the list
+  const MOST_ENDED = 50; // jobs that ended, in an overview
   const MOST = 400; // events a second that are asked for
   const REFRESH = 1000; // ms between two readings of the state
   const CHECKS = ["", "capability", "subscription", "cost ceiling", "quota", "slots", "cooldown"];
   const NOT_REPEATED = new Set(["host", "content-length", "connection", "accept-encoding", "user-agent", "origin",
     "referer", "transfer-encoding", "accept"]);
 
-  const token = new URLSearchParams(location.search).get("token") || "";
+  const token = controlToken;
   const $ = (id) => document.getElementById(id);
   const body = (id) => $(id).querySelector(".body");
 
@@ -103,10 +104,11 @@
 
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
 
-  async function ask(method, path, sent) {
+  async function ask(method, path, sent, authorization) {
     const more = sent === undefined ? {} : { body: JSON.stringify(sent) };
     const json = sent === undefined ? {} : { "Content-Type": "application/json" };
-    const answer = await fetch(path, { method, headers: { ...headers, ...json }, ...more, cache: "no-store" });
+    const own = authorization ? { Authorization: authorization } : headers;
+    const answer = await fetch(path, { method, headers: { ...own, ...json }, ...more, cache: "no-store" });
     const text = await answer.text();
     let found = null;
     try { found = text ? JSON.parse(text) : null; } catch { found = text; }
@@ -120,9 +122,20 @@
 
   const control = (method, path, sent) => ask(method, `/_ranksim${path}`, sent);
 
+  const wideKey = (account) => (account.keys.find((one) => !one.domain_id) || account.keys[0] || { key: "" }).key;
+
+  // Calls the API as an account does.
+  function asCustomer(account, method, path, sent) {
+    return ask(method, (account.environment === "sandbox" ? "/sandbox" : "") + path, sent, `Bearer ${wideKey(account)}`);
+  }
+
+  let fading = 0;
+
   function tell(text, bad) {
     say($("said"), text);
     $("said").className = bad ? "bad" : "";
+    clearTimeout(fading);
+    if (!bad) fading = setTimeout(() => $("said").classList.add("faded"), 6000);
   }
 
   // Runs what a control does, says what came of it, and reads the state anew.
@@ -166,13 +179,13 @@
 
   // The list of calls and effects: the newest first, and only the rows in sight exist
 
-  const list = $("list"), space = $("space"), detail = el("div", { id: "detail", hidden: true });
-  space.append(detail);
+  const list = $("list"), space = $("space"), box = $("rows"), detail = $("detail");
   const log = []; // events, oldest first
-  let shown = []; // those that pass the filters
+  let shown = []; // lines of those that pass the filters: {event, events}, where equal calls in a row are one line
   let rows = []; // row elements
   let open = null, active = null, extra = 0, paused = false, drawing = false, skipped = 0;
   const texts = new WeakMap(); // what is searched of an event
+  const apart = new WeakSet(); // events that were taken out of their line
 
   const rowHeight = () => parseInt(getComputedStyle(document.documentElement).getPropertyValue("--row"), 10);
   let height = rowHeight();
@@ -194,10 +207,12 @@
   }
 
   const LEFT_OUT = new Set(["seq", "at", "what"]);
+  const isNumber = ([name]) => /_id$|^number$|^(attempt|delivery|job|endpoint|event|account|key|domain)$/.test(name);
 
+  // What came about before which numbers it has.
   function summary(event) {
-    return Object.entries(event)
-      .filter(([name, value]) => !LEFT_OUT.has(name) && value !== null && value !== "")
+    const fields = Object.entries(event).filter(([name, value]) => !LEFT_OUT.has(name) && value !== null && value !== "");
+    return [...fields.filter((one) => !isNumber(one)), ...fields.filter(isNumber)]
       .map(([name, value]) => `${name.replace(/_id$/, "").replaceAll("_", " ")} ${value}`).join(" · ");
   }
 
@@ -225,25 +240,46 @@
       say($("held"), `paused; ${plural(skipped, "event")} since`);
       return;
     }
-    const more = events.filter(found);
+    const before = shown.length;
+    events.filter(found).forEach(push);
+    const more = shown.length - before;
     const anchored = list.scrollTop > 0 || open;
-    shown.push(...more);
-    if (shown.length > KEPT) shown.splice(0, shown.length - KEPT);
     const kept = log[0];
     let gone = 0;
-    while (gone < shown.length && shown[gone].seq < kept.seq) gone += 1;
+    while (gone < shown.length && shown[gone].event.seq < kept.seq) gone += 1;
     if (gone) shown.splice(0, gone);
-    if (open && open.seq < kept.seq) fold();
-    if (anchored && more.length) {
+    if (open && open.event.seq < kept.seq) fold();
+    if (anchored && more) {
       size();
-      list.scrollTop += more.length * height;
+      list.scrollTop += more * height;
     }
     draw();
   }
 
+  // An event as a line of its own, or in the line above it where it says the same; not in one that is looked at.
+  function push(event) {
+    const line = shown.at(-1);
+    if (line && line !== open && event.what === "call" && !apart.has(event) && same(line.event, event)) {
+      line.event = event;
+      line.events.push(event);
+    } else shown.push({ event, events: [event] });
+  }
+
+  const ALIKE = ["what", "method", "path", "query", "status", "code", "check", "outcome", "dropped", "key", "account_id"];
+
+  function same(one, other) {
+    return !apart.has(one) && ALIKE.every((name) => one[name] === other[name])
+      && one.operations.join() === other.operations.join() && one.faults.join() === other.faults.join();
+  }
+
   function filter() {
-    shown = log.filter(found);
-    if (open && !shown.includes(open)) fold();
+    const [opened, chosen] = [open, active].map((line) => line && line.event);
+    const line = (event) => (event && shown.find((one) => one.events.includes(event))) || null;
+    shown = [];
+    log.filter(found).forEach(push);
+    active = line(chosen);
+    open = line(opened);
+    if (!open) fold();
     draw();
   }
 
@@ -254,7 +290,7 @@
     filter();
   }
 
-  const index = (event) => shown.length - 1 - shown.lastIndexOf(event);
+  const index = (line) => shown.length - 1 - shown.lastIndexOf(line);
 
   function size() {
     space.style.height = `${shown.length * height + (open ? extra : 0)}px`;
@@ -265,6 +301,7 @@
     drawing = true;
     requestAnimationFrame(() => {
       drawing = false;
+      showFirst();
       place();
     });
   }
@@ -282,38 +319,40 @@
     while (rows.length < wanted.length) rows.push(makeRow());
     while (rows.length > wanted.length) rows.pop().remove();
     wanted.forEach((row, number) => {
-      const event = shown[shown.length - 1 - row], node = rows[number];
+      const line = shown[shown.length - 1 - row], node = rows[number];
       node.style.transform = `translateY(${at(row)}px)`;
-      if (node.event !== event) fill(node, event);
-      node.setAttribute("aria-selected", String(event === active));
-      node.setAttribute("aria-expanded", String(event === open));
+      if (node.event !== line.event || node.line !== line) fill(node, line);
+      node.setAttribute("aria-selected", String(line === active));
       node.setAttribute("aria-posinset", String(row + 1));
       node.setAttribute("aria-setsize", String(shown.length));
     });
     detail.hidden = !open;
     if (open) detail.style.transform = `translateY(${(opened + 1) * height}px)`;
-    const there = active && rows.find((node) => node.event === active);
-    if (there) list.setAttribute("aria-activedescendant", there.id);
-    else list.removeAttribute("aria-activedescendant");
+    const there = active && rows.find((node) => node.line === active);
+    if (there) box.setAttribute("aria-activedescendant", there.id);
+    else box.removeAttribute("aria-activedescendant");
   }
 
   const PARTS = ["at", "method", "path", "status", "why", "key", "ms"];
 
   function makeRow() {
     const node = el("div", { class: "row", role: "option" }, ...PARTS.map((part) => el("span", { class: part })));
-    node.addEventListener("click", () => { active = node.event; toggle(node.event); });
-    space.insertBefore(node, detail);
+    node.addEventListener("click", () => { active = node.line; toggle(node.line); });
+    box.append(node);
     return node;
   }
 
-  function fill(node, event) {
+  function fill(node, line) {
+    const { event, events } = line;
     node.event = event;
+    node.line = line;
     node.id = `event-${event.seq}`;
     let texts;
     if (event.what === "call") {
       const status = event.status === null ? "–" : String(event.status);
       const path = event.surface === "graphql" ? `${asked(event)} ${event.operations.join(", ")}` : asked(event);
-      texts = [written(event.at), event.method, path, status, why(event), event.key || "", `${event.ms.toFixed(1)} ms`];
+      const often = events.length > 1 ? `× ${count(events.length)}` : `${event.ms.toFixed(1)} ms`;
+      texts = [written(event.at), event.method, path, status, why(event), event.key || "", often];
       node.className = "row";
       const good = !failed(event);
       node.children[3].className = `status ${good ? "good" : "bad"}`;
@@ -329,13 +368,13 @@
       say(node.children[number], texts[number] || "");
       node.children[number].hidden = texts[number] === undefined;
     });
-    node.title = event.what === "call" ? `${event.method} ${asked(event)}` : "";
+    node.title = event.what === "call" ? `${event.operations.join(", ")}: ${event.method} ${asked(event)} ${why(event)}` : summary(event);
   }
 
-  function toggle(event) {
-    if (event.what === "gap") return;
-    if (open === event) fold();
-    else unfold(event);
+  function toggle(line) {
+    if (line.event.what === "gap") return;
+    if (open === line) fold();
+    else unfold(line);
     draw();
   }
 
@@ -345,8 +384,16 @@
     detail.replaceChildren();
   }
 
-  function unfold(event) {
-    open = event;
+  // Makes a line of each call that one line stands for.
+  function spread(line) {
+    line.events.forEach((event) => apart.add(event));
+    fold();
+    filter();
+  }
+
+  function unfold(line) {
+    const { event, events } = line;
+    open = line;
     detail.replaceChildren(el("p", { class: "faint" }, "reading the exchange …"));
     extra = 40;
     if (event.what !== "call") detail.replaceChildren(el("pre", {}, pretty(event)));
@@ -354,7 +401,11 @@
     else {
       control("GET", `/requests/${event.number}`)
         .then((one) => exchange(event, one), (error) => [el("p", { class: "bad" }, error.message)])
-        .then((nodes) => { if (open === event) detail.replaceChildren(...nodes); });
+        .then((nodes) => {
+          const each = el("button", { onclick: () => spread(line) }, "Show each");
+          const alike = el("p", {}, `The last of ${count(events.length)} calls alike since ${written(events[0].at)}. `, each);
+          if (open === line) detail.replaceChildren(...(events.length > 1 ? [alike] : []), ...nodes);
+        });
     }
   }
 
@@ -396,11 +447,10 @@
       el("p", { class: "why" }, `${line} → ${one.status}${event.code ? " " + event.code : ""}`),
       el("p", {}, reason(event, one)),
       el("p", { class: "faint" }, `exchange ${one.id} · ${one.at} · ${one.environment} · ${one.operations.join(", ")} · ${one.account_id || "nobody's"} · ${event.ms} ms`),
-      ...block("request", fields(one.headers)),
-      ...block("request body", one.body === null ? "" : pretty(one.body)),
-      ...block("answer", fields(one.response_headers)),
-      ...block("answer body", one.response === null ? "" : pretty(one.response)),
+      ...block("answer", one.response === null ? "" : pretty(one.response)),
+      ...block("request", one.body === null ? "" : pretty(one.body)),
       ...(run ? [el("p", {}, then)] : [el("h3", {}, "again ", copy), el("pre", { class: "curl" }, repeat)]),
+      el("details", {}, el("summary", {}, "Headers"), ...block("of the answer", fields(one.response_headers)), ...block("of the request", fields(one.headers))),
     ];
   }
 
@@ -435,8 +485,8 @@
   list.addEventListener("scroll", draw, { passive: true });
   addEventListener("resize", () => { height = rowHeight(); draw(); });
 
-  list.addEventListener("keydown", (pressed) => {
-    if (pressed.target !== list || !shown.length) return;
+  box.addEventListener("keydown", (pressed) => {
+    if (!shown.length) return;
     const here = active && shown.includes(active) ? index(active) : -1;
     const steps = { ArrowDown: here + 1, ArrowUp: here - 1, Home: 0, End: shown.length - 1 };
     if (pressed.key in steps) {
@@ -467,13 +517,12 @@
 
   function bar(name) {
     const bars = el("span", { class: "bar", role: "meter", "aria-label": name, "aria-valuemin": 0 }, el("i"), el("i"));
-    const node = el("div", { class: "meter" }, el("span", { title: name }, name), bars, el("span"), el("span", { class: "note" }));
-    return node;
+    return el("div", { class: "meter" }, el("span", { title: name }, name), bars, el("span", {}, el("span"), " ", el("span", { class: "faint" })));
   }
 
-  // Draws `used` and, beside it, `more` of `limit`; a limit below 0 is none.
-  function gauge(node, used, more, limit, words, note) {
-    const [, bars, text, below] = node.children, whole = limit > 0 ? limit : 1;
+  // Draws `used` and, beside it, `more` of `limit`, and when it resets; a limit below 0 is none.
+  function gauge(node, used, more, limit, words, resets, period) {
+    const [, bars, { children: [text, then] }] = node.children, whole = limit > 0 ? limit : 1;
     bars.children[0].style.width = `${limit < 0 ? 0 : Math.min(100, (100 * used) / whole)}%`;
     bars.children[1].style.width = `${limit < 0 ? 0 : Math.min(100, (100 * more) / whole)}%`;
     bars.classList.toggle("full", limit >= 0 && used + more >= limit);
@@ -481,11 +530,10 @@
     bars.setAttribute("aria-valuenow", used + more);
     bars.setAttribute("aria-valuetext", words);
     say(text, words);
-    below.hidden = !note;
-    if (note && below.dataset.note !== note.dataset.until + note.dataset.words) {
-      below.dataset.note = note.dataset.until + note.dataset.words;
-      below.replaceChildren(note);
-    }
+    if (then.dataset.resets === (resets || "")) return;
+    then.dataset.resets = resets || "";
+    then.title = resets ? `${period || ""} resets ${resets.slice(0, 19).replace("T", " ")}`.trim() : "";
+    then.replaceChildren(...(resets ? [until(resets, "↻ ")] : []));
   }
 
   function select(label, choices, work) {
@@ -506,7 +554,7 @@
       slots: bar("slots"), cost: bar("provider cost"), quotas: el("div"), cooldowns: el("div"), keys: el("div"),
     };
     const node = el("div", { class: "account" },
-      el("div", { class: "title" }, parts.name, parts.id, parts.plan, parts.status),
+      el("div", { class: "title" }, parts.name, parts.id), el("div", { class: "title" }, parts.plan, parts.status),
       parts.keys, parts.slots, parts.cost, parts.quotas, parts.cooldowns);
     node.parts = parts;
     return node;
@@ -522,11 +570,11 @@
     say(parts.name, `${account.name} · ${account.environment}`);
     choose(parts.plan, account.plan);
     choose(parts.status, account.status);
-    gauge(parts.slots, slots.active, slots.held, slots.limit, `${count(slots.active)} + ${count(slots.held)} held of ${count(slots.limit)}`,
-      slots.held ? until(slots.resets_at, "holds end in ") : null);
-    gauge(parts.cost, Number(cost.settled), Number(cost.spent) - Number(cost.settled), Number(cost.ceiling), `${usd(cost.spent)} of ${usd(cost.ceiling)} USD`, until(cost.resets_at, "resets in "));
+    gauge(parts.slots, slots.active, slots.held, slots.limit, `${count(slots.active)}${slots.held ? ` + ${count(slots.held)} held` : ""} of ${count(slots.limit)}`,
+      slots.held ? slots.resets_at : null);
+    gauge(parts.cost, Number(cost.settled), Number(cost.spent) - Number(cost.settled), Number(cost.ceiling), `${usd(cost.spent)} of ${usd(cost.ceiling)} USD`, cost.resets_at);
     sync(parts.quotas, account.quotas, (one) => one.metric, (one) => bar(one.metric.replaceAll("_", " ")), (line, one) =>
-      gauge(line, one.used, 0, one.limit, one.limit < 0 ? `${count(one.used)}, no limit` : `${count(one.used)} of ${count(one.limit)}`, until(one.resets_at, `a ${one.period}; resets in `)));
+      gauge(line, one.used, 0, one.limit, one.limit < 0 ? `${count(one.used)}, no limit` : `${count(one.used)} of ${count(one.limit)}`, one.resets_at, `a ${one.period};`));
     sync(parts.cooldowns, account.cooldowns, (one) => `${one.domain_id} ${one.spend} ${one.free_at}`, (one) =>
       el("div", { class: "line cooldown" }, el("span", { class: "grow" }, el("span", { class: "warn" }, "cooldown "), `${one.spend.replaceAll("_", " ")} · ${one.host || one.domain_id}`), until(one.free_at, "free in ")));
     sync(parts.keys, account.keys, (one) => one.key, makeKey, showKey);
@@ -534,7 +582,7 @@
 
   function makeKey(key) {
     const windows = el("div");
-    const node = el("div", { class: "api-key" }, el("div", {}, `key ${key.name}${key.domain_id ? " · " + key.domain_id : ""} `, el("code", {}, key.key)), windows);
+    const node = el("div", { class: "api-key" }, el("div", {}, el("code", {}, key.key), " ", el("span", { class: "faint" }, [key.name, key.domain_id].filter(Boolean).join(" · "))), windows);
     node.windows = windows;
     return node;
   }
@@ -543,7 +591,7 @@
     const resets = (one) => new Date(base + one.resets_in_micros / 1000).toISOString();
     sync(node.windows, key.windows, (one) => one.class, (one) => bar(`${one.class} / ${one.seconds} s`), (line, one) =>
       gauge(line, one.limit - one.remaining, 0, one.limit, `${count(one.remaining)} of ${count(one.limit)} left`,
-        one.resets_in_micros > 0 && state.traffic_clock === "same" ? until(resets(one), "resets in ") : null));
+        one.resets_in_micros > 0 && state.traffic_clock === "same" ? resets(one) : null));
   }
 
   // Jobs
@@ -558,7 +606,7 @@
       el("span", { class: "status" }), el("span", { class: "grow" }, `${job.kind.replaceAll("_", " ")} · ${job.host || job.domain_id}`, el("span", { class: "faint" }, ` ${job.id}`)),
       el("span", { class: "when" }),
       el("span", { class: "buttons" }, finish("done", "Finish"), finish("failed", "Fail"),
-        button("Until done", `Advance until ${job.id} is done`, () => advance({ until: { job: job.id } }, job.id))));
+        button("Until done", `Until done ${job.id}`, () => advance({ until: { job: job.id } }, job.id))));
     return node;
   }
 
@@ -577,8 +625,10 @@
   // Webhooks
 
   function makeEndpoint(endpoint) {
-    const account = state.accounts.find((one) => one.id === endpoint.account_id);
-    const prefix = account && account.environment === "sandbox" ? "/sandbox" : "";
+    const call = async (method, path, sent) => {
+      const account = state.accounts.find((one) => one.id === endpoint.account_id);
+      return asCustomer(account, method, `/v1/webhooks/${encodeURIComponent(endpoint.id)}${path}`, sent);
+    };
     const parts = {
       state: el("span"), failures: bar("failures in a row"), line: document.createElementNS(SVG, "svg"), attempts: el("div", { class: "attempts" }), note: el("p", { class: "faint" }),
     };
@@ -586,13 +636,9 @@
     parts.line.setAttribute("role", "img");
     const node = el("div", { class: "endpoint" },
       el("div", { class: "title" }, el("code", { class: "url" }, endpoint.url), parts.state, el("span", { class: "buttons" },
-        button("Send test", `Send a test event to ${endpoint.id}`, async () => {
-          const key = (account.keys.find((one) => !one.domain_id) || account.keys[0]).key;
-          const answer = await fetch(`${prefix}/v1/webhooks/${encodeURIComponent(endpoint.id)}/test`, { method: "POST", headers: { Authorization: `Bearer ${key}` } });
-          const said = await answer.json();
-          if (!answer.ok) throw new Error(said.detail);
-          return `test event ${said.data.event_id} for ${endpoint.id}`;
-        }))),
+        button("Enable", `Enable ${endpoint.id}`, () => call("PATCH", "", { enabled: true })),
+        button("Send test", `Send test to ${endpoint.id}`, async () =>
+          `test event ${(await call("POST", "/test")).data.event_id} for ${endpoint.id}`))),
       el("div", { class: "faint" }, `${endpoint.id} · ${endpoint.account_id} · ${endpoint.event_types.join(", ") || "all events"}${endpoint.domain_id ? " · " + endpoint.domain_id : ""}`),
       parts.failures, parts.line, parts.note, parts.attempts);
     node.parts = parts;
@@ -603,7 +649,8 @@
     const { parts } = node;
     say(parts.state, endpoint.enabled ? "enabled" : `disabled: ${endpoint.disabled_reason}`);
     parts.state.className = endpoint.enabled ? "good" : "bad";
-    gauge(parts.failures, endpoint.failures, 0, state.disable_after, `${endpoint.failures}/${state.disable_after}`, null);
+    parts.state.nextElementSibling.firstElementChild.hidden = endpoint.enabled;
+    gauge(parts.failures, endpoint.failures, 0, state.disable_after, `${endpoint.failures} of ${state.disable_after}`);
     say(parts.note, endpoint.waiting.length ? `${plural(endpoint.count_waiting, "delivery").replace("ys", "ies")} waiting, the next attempt ${span(ms(endpoint.waiting[0].at) - now())} from now` : "");
     timeline(parts.line, endpoint);
     sync(parts.attempts, endpoint.attempts, (one) => one.id, makeAttempt);
@@ -628,8 +675,8 @@
     return el("div", { class: "line attempt" },
       el("span", { class: "faint" }, written(attempt.created_at)),
       el("span", { class: good ? "good" : "bad" }, attempt.status_code === null ? "–" : String(attempt.status_code)),
-      el("span", { class: "grow", title: attempt.error || attempt.event_id }, `${attempt.attempt}. ${attempt.event_type}`,
-        attempt.error ? el("span", { class: "bad" }, ` ${attempt.error}`) : null,
+      el("span", { class: "grow", title: attempt.error || attempt.event_id }, `${attempt.attempt}. `,
+        attempt.error ? el("span", { class: "bad" }, `${attempt.error} `) : null, attempt.event_type,
         el("span", { class: "faint" }, attempt.next_attempt_at ? `, next ${written(attempt.next_attempt_at).slice(0, 8)}` : "")),
       el("span", { class: "buttons" }, show, button("Resend", `Resend attempt ${attempt.id}`, () => control("POST", `/attempts/${attempt.id}/resend`))),
       payload);
@@ -651,6 +698,7 @@
       return node;
     };
     add("line", { x1: 0, x2: wide, y1: 16, y2: 16 });
+    add("text", { x: wide, y: 8, "text-anchor": "end" }, "near times drawn apart");
     for (const [words, away] of [["1 h", 3600000], ["5 min", 300000]]) {
       for (const sign of [-1, 1]) add("text", { x: x(at + sign * away), y: 42, "text-anchor": "middle" }, (sign < 0 ? "−" : "+") + words);
     }
@@ -722,6 +770,41 @@
 
   sure($("reset"), "Begin anew", () => control("POST", "/reset"));
 
+  // An empty world: what to do first
+
+  async function demo() {
+    const account = state.accounts[0], call = (...sent) => asCustomer(account, ...sent);
+    const made = async (path, sent) => (await call("POST", path, sent)).data.id;
+    const domain_id = await made("/v1/domains", { host: `demo-${state.last + 1}.example` });
+    const list_id = await made("/v1/keyword-lists", { domain_id, name: "demo" });
+    await call("POST", "/v1/keywords", { list_id, keywords: ["rank tracker", "serp api", "keyword research"] });
+    await call("POST", "/v1/scans", { domain_id, list_ids: [list_id], engine_devices: ["google/desktop"], geographies: [{ country: "DE" }] });
+    for (const kind of ["rank_run", "crawl"]) await call("POST", "/v1/jobs", { kind, domain_id });
+    for (let number = 0; number < 5; number += 1) await call("GET", `/v1/domains/${domain_id}`);
+    await call("POST", "/graphql", { query: "{ account { plan } }" });
+    for (const refused of ["/v1/domains?limit=0", "/v1/jobs/crawl/none"]) await call("GET", refused).catch(() => null);
+    return `${account.name} made ${domain_id}, tracks three keywords and started two jobs`;
+  }
+
+  $("demo").addEventListener("click", () => act("Send demo traffic", demo));
+  $("copy-first").addEventListener("click", () => copied($("first").querySelector("pre").textContent));
+
+  function showFirst() {
+    const empty = !run && !log.some((event) => event.what === "call");
+    $("first").hidden = !empty;
+    list.hidden = empty && !$("effects").checked;
+    const account = empty && state && state.accounts[0];
+    if (account) say($("first").querySelector("pre"), `curl -H 'Authorization: Bearer ${wideKey(account)}' ${location.origin}${account.environment === "sandbox" ? "/sandbox" : ""}/v1/account`);
+  }
+
+  // Panels that fold stay so
+
+  for (const node of document.querySelectorAll("main section > details")) {
+    const name = `ranksim-fold-${node.parentNode.id}`, small = innerWidth < 600 && !["accounts", "jobs"].includes(node.parentNode.id);
+    node.open = (sessionStorage.getItem(name) || (small ? "no" : "yes")) === "yes";
+    node.addEventListener("toggle", () => sessionStorage.setItem(name, node.open ? "yes" : "no"));
+  }
+
   // The clock
 
   for (const node of document.querySelectorAll("[data-advance]")) {
@@ -753,8 +836,12 @@
     sync(body("accounts"), state.accounts, (one) => one.id, makeAccount, showAccount);
     if (state.more_accounts) say($("h-accounts"), `Accounts (${count(state.more_accounts)} more are not shown)`);
     say($("h-jobs"), state.count_of_jobs ? `Jobs (${count(state.count_of_jobs)})` : "Jobs");
-    sync(body("jobs"), state.jobs, (one) => one.id, makeJob, showJob);
-    none(body("jobs"), "No job was created.");
+    const ended = state.jobs.filter((one) => one.finished_at !== null);
+    sync(body("jobs"), state.jobs.filter((one) => one.finished_at === null), (one) => one.id, makeJob, showJob);
+    none(body("jobs"), state.count_of_jobs ? "No job is under way." : "No job was created.");
+    sync($("ended").lastElementChild, ended, (one) => one.id, makeJob, showJob);
+    $("ended").hidden = !ended.length;
+    say($("ended").firstElementChild, ended.length < MOST_ENDED ? `${count(ended.length)} ended` : `the last ${MOST_ENDED} that ended`);
     sync(body("webhooks"), state.endpoints, (one) => one.id, makeEndpoint, showEndpoint);
     none(body("webhooks"), "No endpoint: POST /v1/webhooks makes one.");
     showFaults();
@@ -764,6 +851,7 @@
     none(body("snapshots"), "No world was saved.");
     $("until-job").disabled = !state.jobs.some((one) => one.finished_at === null);
     $("next").disabled = !state.next_due;
+    showFirst();
     tick();
   }
 
@@ -832,7 +920,7 @@
           $("ask").hidden = false;
           document.querySelector("main").hidden = true;
           link("closed", token ? "wrong token" : "no token");
-          if (token) say($("ask").firstElementChild, "The token in this page's address is not the one that its server printed when it started.");
+          if (token) say($("ask").firstElementChild, "This is not the token that the server printed when it started.");
           for (const one of document.querySelectorAll("header button")) one.disabled = true;
           return;
         }
@@ -908,13 +996,13 @@
     try {
       const found = await control("GET", `/recording?until=${chosen}`);
       if (number !== moves) return;
-      const before = open && open.seq;
+      const before = open && open.event.seq;
       clear();
       take(found.events);
       list.scrollTop = 0;
       if (found.state) show({ ...found.state, clock: "manual", traffic_clock: "same", answered: {}, faults: [], snapshots: [] });
       say($("due"), `${count(found.count)} of ${count(run.events)} events`);
-      const again = log.find((event) => event.seq === before);
+      const again = shown.find((line) => line.events.some((event) => event.seq === before));
       if (again) toggle(again);
     } catch (error) {
       tell(error.message, true);
@@ -934,8 +1022,6 @@
       link("closed", "not followed while hidden");
     } else if (!following) follow();
   });
-
-  $("reference").elements.token.value = token;
 
   setInterval(() => {
     tick();

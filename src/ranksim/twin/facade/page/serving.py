@@ -1,7 +1,7 @@
 """Pages as files: the live page, protected as the control API is, and the forms of /docs and /graphql.
 
 The live page holds nothing of the deployment: it asks the control API for all that it shows, with the
-token that stands in its own address. Text of callers comes to it as JSON and is shown as text; its policy
+token that came in its own address or that it asks for. Text of callers comes to it as JSON and is shown as text; its policy
 lets no script run but its own, even if one were put into the page. Swagger UI and GraphiQL come out of
 packages (docs/decisions/packaged-forms.md), and run under a policy that gives way to their styles and fonts.
 """
@@ -23,6 +23,7 @@ TYPES = {".html": HTML, ".js": b"text/javascript; charset=utf-8", ".css": b"text
 FILES = {
     "/": "page.html",
     "/_ranksim": "page.html",
+    "/_ranksim/token.js": "token.js",
     "/_ranksim/page.js": "page.js",
     "/_ranksim/page.css": "page.css",
 }
@@ -80,7 +81,7 @@ def is_wanted(path: str, scope: Scope) -> bool:
     """Return whether a browser asks for the page or one of its files; other clients are answered as ever."""
     if scope["method"] not in ("GET", "HEAD") or path not in FILES:
         return False
-    return not is_document(path) or takes_html(scope)
+    return FILES[path] != "page.html" or takes_html(scope)
 
 
 def takes_html(scope: Scope) -> bool:
@@ -89,12 +90,7 @@ def takes_html(scope: Scope) -> bool:
     return scope["method"] in ("GET", "HEAD") and b"text/html" in accept
 
 
-def is_document(path: str) -> bool:
-    """Return whether a path is the page's own, which wants the token; script and style hold nothing."""
-    return FILES[path] == "page.html"
-
-
-async def send_file(send: Send, name: str, scope: Scope, status: int = 200) -> None:
+async def send_file(send: Send, name: str, scope: Scope) -> None:
     """Send a file of a page, with what it may run and load."""
     content, policy = _read(name), POLICY if name in FILES.values() else FORMS_POLICY
     headers = [
@@ -103,7 +99,7 @@ async def send_file(send: Send, name: str, scope: Scope, status: int = 200) -> N
         (b"content-security-policy", policy.encode()),
         *HEADERS,
     ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else content})
 
 
