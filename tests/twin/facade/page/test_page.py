@@ -31,9 +31,7 @@ def nobody(world: World) -> Any:
 
 
 @pytest.mark.parametrize("path", ["/", "/_ranksim"])
-def test_a_browser_is_sent_the_page_which_holds_nothing_and_asks_for_the_token(
-    world: World, path: str
-) -> None:
+def test_a_browser_is_sent_a_page_that_asks_for_the_token(world: World, path: str) -> None:
     answer = nobody(world).get(path, headers=BROWSER)
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert 'src="/_ranksim/page.js"' in answer.text
