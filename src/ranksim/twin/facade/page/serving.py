@@ -2,8 +2,9 @@
 
 The live page holds nothing of the deployment: it asks the control API for all that it shows, with the
 token that came in its own address or that it asks for. Text of callers comes to it as JSON and is shown as
-text; its policy lets no script run but its own, even if one were put into the page. Swagger UI and GraphiQL come out of
-packages (docs/decisions/packaged-forms.md), and run under a policy that gives way to their styles and fonts.
+text; its policy lets no script run but its own, even if one were put into the page. Swagger UI and GraphiQL
+come out of packages (docs/decisions/packaged-forms.md), and run under a policy that gives way to their
+styles and fonts.
 """
 
 from __future__ import annotations
