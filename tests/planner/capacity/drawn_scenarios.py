@@ -111,6 +111,17 @@ TIMELINES = st.lists(
     max_size=2,
 )
 
+SETTINGS = st.sampled_from(
+    [
+        ("policy.facts.rates.expensive", 1),
+        ("policy.catalogue.plans.agency.cost_ceiling", "1 USD"),
+        ("policy.catalogue.plans.agency.quotas.keyword_brief_refreshes.limit", 0),
+        ("policy.catalogue.plans.agency.price", "3 USD"),
+        ("policy.assumptions.cap", "refuse"),
+    ]
+)
+"""What a timeline may set, and to what."""
+
 
 @st.composite
 def scenarios(draw: st.DrawFn, timeline: bool = True, domains: bool = False) -> rs.Scenario:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from tests.planner.capacity.drawn_scenarios import ACCOUNT, scenarios, simulated
+from hypothesis import strategies as st
+from tests.planner.capacity.drawn_scenarios import ACCOUNT, SETTINGS, scenarios, simulated
 
 import ranksim as rs
 from ranksim.core.callers.programs.calendars import Schedule
@@ -120,6 +121,20 @@ def test_workers_are_enough_in_the_world_and_no_fewer_are(scenario: rs.Scenario)
             p95 = seen.metric(f"jobs.{kind}.wait.p95").mean
             assert p95 is not None
             assert (p95 <= PATIENCE) is not fewer, (kind, enough[kind])
+
+
+@pytest.mark.slow
+@given(scenarios(domains=True), SETTINGS, st.sampled_from(["3d", "9d", "20d"]))
+def test_what_a_timeline_sets_is_left_to_the_run_and_said_to_be(
+    scenario: rs.Scenario, setting: tuple[str, str | int], at: str
+) -> None:
+    path, value = setting
+    change = {"at": at, "do": "set", "path": path, "value": value}
+    timeline = [*scenario.model_dump(mode="json")["timeline"], change]
+    later = scenario.changed({"scenario.timeline": timeline})
+    before, answer = fit(scenario, growth=1), fit(later, growth=1)
+    assert answer.plans == before.plans
+    assert [note for note in answer.notes if path in note and "holds before" in note]
 
 
 @pytest.mark.slow

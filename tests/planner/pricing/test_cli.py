@@ -340,6 +340,7 @@ def test_set_changes_the_catalogue_of_the_other_questions() -> None:
     given = ["back-test", str(EXAMPLES / "trace.jsonl"), "--plan", "pro"]
     free = answered(*given, "--set", f"{PRICE}=0 USD")
     assert free["tables"] != answered(*given)["tables"]
+    assert free["tables"] == answered(*given, "--set", "plans.pro.price=0 USD")["tables"]
 
 
 def test_an_account_of_a_scenario_is_compared_as_set() -> None:

@@ -120,6 +120,7 @@ def with_settings(
 ) -> dict[str, Any]:
     """Return the inputs of a question with parameters set by flags; policy.catalogue is that asked about.
 
+    Its paths may begin as those of --vary do: `plans.pro.price` is `policy.catalogue.plans.pro.price`.
     In a comparison that is B, which is A with what is set where no B is given. Raises BadInput.
     """
     from ranksim.core.contract.parameters import of_root
@@ -139,6 +140,8 @@ def with_settings(
     roots: dict[str, Any] = {} if of is None else {**of.roots}
     if population is not None:
         roots["population"] = Population.load(population)
+    of_catalogue = [text.split(".")[0] in type(sold).model_fields for text in texts]
+    texts = [CATALOGUE_PATH * short + text for short, text in zip(of_catalogue, texts, strict=True)]
     settings = read_settings(texts, roots | {"policy": selling(under, sold)})
     terms = {
         path.removeprefix(CATALOGUE_PATH): value
