@@ -13,6 +13,14 @@ def mirror(
     target: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A target file with several keys, instead of --host.")
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A trace of calls to it: the twin's clients call as these did. Without a host or a target "
+            "the accounts are as the trace shows them.",
+        ),
+    ] = None,
     out: Annotated[
         Path,
         typer.Option(metavar="DIR", help="Write world.yaml, policy.yaml, catalogue.yaml and world.db here."),
@@ -21,6 +29,7 @@ def mirror(
     """Write what the keys may read as a world: plans and limits, what is tracked, what is used so far.
 
     It reads and sends nothing else. What the API does not show is said in notes, and stands in the files.
+    How long jobs take, how receivers answer and who starts what when is fitted to what there is to see.
 
     Example: RANKSIM_KEY=... ranksim mirror --host https://sandbox.example.com --out twin
     """
@@ -29,13 +38,19 @@ def mirror(
     from ranksim.core.files import check_directory
     from ranksim.judge.load.options import LoadOptions
     from ranksim.judge.mirror.mirror import mirrored
+    from ranksim.judge.mirror.recorded import read_recorded
+    from ranksim.judge.mirror.world import world_of
     from ranksim.report import units
 
     if target is not None and host:
         raise BadInput("--host: expected either --host and a key or --target, found both")
-    options = LoadOptions(host, "" if target is None else str(target))
     check_directory(out, FILES)
-    twin = mirrored(options.target())
+    recorded = None if trace is None else read_recorded(trace)
+    if recorded is not None and target is None and not host:
+        twin = world_of(recorded.reading, recorded.host, recorded.now, recorded.calls)
+    else:
+        options = LoadOptions(host, "" if target is None else str(target))
+        twin = mirrored(options.target(), recorded=recorded)
     write_twin(twin, out)
     accounts = list(twin.scenario["accounts"])
     option = f" --account {accounts[0]}" if len(accounts) > 1 else ""

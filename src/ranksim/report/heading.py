@@ -42,8 +42,8 @@ class Heading:
 
     `overrides` are the assumptions that differ from their default: U number, statement, value; `rests_on` are
     the rows of those that the service was asked about, and `readings` what others would make of it, where
-    they were tried. `plans` is the plan that each account starts with; `invoice` what all pay a month (µUSD),
-    by these and their add-ons.
+    they were tried. `made_up` says what the answer rests on that nobody observed. `plans` is the plan that
+    each account starts with; `invoice` what all pay a month (µUSD), by these and their add-ons.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Heading:
     policy: str
     verdicts: tuple[ExpectationVerdict, ...] = ()
     notes: tuple[str, ...] = ()
+    made_up: tuple[str, ...] = ()
     overrides: tuple[tuple[str, str, str], ...] = ()
     rests_on: tuple[Mapping[str, Any], ...] = ()
     readings: Readings = NO_READINGS

@@ -44,6 +44,7 @@ def summary(heading: Heading, tables: Tables) -> list[RenderableType]:
         parts.append(_verdicts(heading))
     else:
         parts.append(Text(run_overview(tables)))
+    parts += map(Text, heading.made_up)
     parts += [
         Text(),
         Text(", ".join(f"{value} {label}" for label, value in headline_numbers(heading, tables))),
@@ -258,6 +259,7 @@ def _head(heading: Heading, title: str, tables: Tables) -> list[str]:
     failed = any(not verdict.holds for verdict in heading.verdicts)
     kind = "bad" if failed else "good" if heading.verdicts else "soft"
     parts.append(f'<p class="{kind}">{escape(heading.verdict)}</p>')
+    parts += [f"<p>{foldable(note)}</p>" for note in heading.made_up]
     parts += [f'<p class="bad">{foldable(wrong.text)}</p>' for wrong in heading.verdicts if not wrong.holds]
     parts.append('<ul class="numbers">')
     parts += [

@@ -13,7 +13,8 @@ from ranksim import cli
 from ranksim.core.clock import DAY, MINUTE, SECOND, iso
 from ranksim.core.contract.quantities import Distribution
 from ranksim.inference.estimate import Estimate
-from ranksim.judge.mirror.jobs import FEWEST_ENDS, fit_jobs, schedules
+from ranksim.judge.mirror.fitted import FEWEST
+from ranksim.judge.mirror.jobs import fit_jobs, schedules
 from ranksim.testing import Server
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.world import World
@@ -74,15 +75,15 @@ def test_planted_lengths_and_failures_are_within_their_intervals_in_95_of_100_wo
 
 def test_a_length_without_chance_is_a_constant() -> None:
     fitted = fit_jobs(listed(planted(1, 4 * MINUTE, 0.0, 0.0)))["rank_run"]
-    assert fitted.duration == "4m"
+    assert fitted.distribution == "4m"
     assert (fitted.failed.mean, fitted.failed.low) == (0.0, 0.0)
-    assert Distribution.model_validate(fitted.duration).durations == (4 * MINUTE,)
+    assert Distribution.model_validate(fitted.distribution).durations == (4 * MINUTE,)
 
 
 def test_too_few_ends_and_what_has_not_ended_fit_nothing() -> None:
     jobs = listed(planted(1, 4 * MINUTE, 0.3, 0.0, days=20))
     running = [{**job, "status": "running", "finished_at": None} for job in jobs]
-    assert fit_jobs(running) == fit_jobs(jobs[: FEWEST_ENDS - 1]) == {}
+    assert fit_jobs(running) == fit_jobs(jobs[: FEWEST - 1]) == {}
     assert fit_jobs([{"kind": "crawl"}, {"kind": "crawl", "status": "done", "created_at": 7}]) == {}
 
 

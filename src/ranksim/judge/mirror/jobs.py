@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median, stdev
+from statistics import median
 from typing import Any
 
-from ranksim.core.clock import DAY, HOUR, MINUTE, Micros, format_duration, instant
-from ranksim.inference.estimate import Estimate
-from ranksim.inference.means import estimate
-from ranksim.inference.shares import chance
+from ranksim.core.clock import DAY, HOUR, MINUTE, Micros, instant
+from ranksim.judge.mirror.fitted import Fitted, fit_each
 from ranksim.judge.mirror.reading import Item
+from ranksim.judge.mirror.rhythm import Seen, caller
 from ranksim.report import units
-
-FEWEST_ENDS = 20
-"""Jobs of a kind that ended from which on their lengths and failures are taken from them."""
 
 PERIODS = {12 * HOUR: "12h", DAY: "day", 7 * DAY: "week"}
 """What a schedule may be by the calendar."""
@@ -31,37 +25,17 @@ FEWEST_STARTS = 3
 """Starts of a domain from which on a calendar is looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class FittedJobs:
-    """What the jobs of a kind show: a lognormal length and the share that failed, with 95 % intervals.
-
-    A length is counted from the request, as the API shows no start: waits for workers are part of it.
-    `median` is that of the length (µs), `sigma` the standard deviation of its logarithm; `count` jobs ended.
-    """
-
-    count: int
-    median: Estimate
-    sigma: float
-    failed: Estimate
-
-    @property
-    def duration(self) -> Any:
-        """The length as a catalogue has it."""
-        length = format_duration(round(self.median.mean or 0))
-        return {"lognormal": {"median": length, "sigma": round(self.sigma, 4)}} if self.sigma else length
-
-    def sentence(self, kind: str) -> str:
-        """Say of how many jobs this was fitted, and how sure it is."""
-        length, failed = units.write("duration", *self.median), units.write("share", *self.failed)
-        what = f"the median ends {length} after its request, {failed} fail"
-        return f"{kind}: fitted to {self.count:,} jobs: {what}"
+def sentence(kind: str, fitted: Fitted) -> str:
+    """Say to how many jobs of a kind something was fitted, and how sure it is."""
+    length, failed = units.write("duration", *fitted.median), units.write("share", *fitted.failed)
+    what = f"the median ends {length} after its request, {failed} fail"
+    return f"{kind}: fitted to {fitted.count:,} jobs: {what}"
 
 
-def fit_jobs(jobs: Iterable[Item]) -> dict[str, FittedJobs]:
+def fit_jobs(jobs: Iterable[Item]) -> dict[str, Fitted]:
     """Return by kind what the jobs that ended show, of kinds of which enough did.
 
-    Lengths are taken to be lognormal: the interval is Student's, of the mean of their logarithms; that of the
-    failures is exact (Clopper and Pearson).
+    A length is counted from the request, as the API shows no start: waits for workers are part of it.
     """
     lengths: dict[str, list[Micros]] = {}
     failures: Counter[str] = Counter()
@@ -69,16 +43,22 @@ def fit_jobs(jobs: Iterable[Item]) -> dict[str, FittedJobs]:
         created, finished = (_instant(job.get(name)) for name in ("created_at", "finished_at"))
         if job.get("status") in ("done", "failed") and created is not None and finished is not None:
             kind = str(job.get("kind"))
-            lengths.setdefault(kind, []).append(max(1, finished - created))
+            lengths.setdefault(kind, []).append(finished - created)
             failures[kind] += job.get("status") == "failed"
-    return {kind: _fitted(each, failures[kind]) for kind, each in lengths.items() if len(each) >= FEWEST_ENDS}
+    return fit_each(lengths, failures, {kind: len(each) for kind, each in lengths.items()})
 
 
-def _fitted(lengths: Sequence[Micros], failures: int) -> FittedJobs:
-    logs = [math.log(length) for length in lengths]
-    middle = Estimate(*(None if end is None else math.exp(end) for end in estimate(logs)))
-    spread = stdev(logs) if max(lengths) - min(lengths) > 1 else 0.0
-    return FittedJobs(len(lengths), middle, spread, chance(failures, len(lengths)))
+def by_chance(jobs: Iterable[Item], account: str, scheduled: Container[str]) -> Iterator[tuple[str, Seen]]:
+    """Yield by name a client for each kind that an account starts often, at no calendar."""
+    starts: dict[str, list[Micros]] = {}
+    for job in jobs:
+        if (at := _instant(job.get("created_at"))) is not None:
+            starts.setdefault(str(job.get("kind")), []).append(at)
+    for kind, instants in starts.items():
+        mix = {"jobs.create": {"body": {"kind": kind}}}
+        name = f"{account}-{kind}"
+        if name not in scheduled and (seen := caller(account, None, mix, sorted(instants))):
+            yield name, seen
 
 
 def schedules(

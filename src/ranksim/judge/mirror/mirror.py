@@ -13,6 +13,7 @@ from ranksim.judge.load.driver import drive
 from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
 from ranksim.judge.load.session import Session
 from ranksim.judge.mirror.reading import Reading, read_mirrored
+from ranksim.judge.mirror.recorded import Recorded, joined
 from ranksim.judge.mirror.world import MirroredWorld, world_of
 from ranksim.report import units
 
@@ -23,9 +24,10 @@ READING: Micros = 10 * MINUTE
 """How long reading may take in all."""
 
 
-def mirrored(target: Target, within: Micros | None = None) -> MirroredWorld:
+def mirrored(target: Target, within: Micros | None = None, recorded: Recorded | None = None) -> MirroredWorld:
     """Read a deployment within a time (µs), `READING` without, and make a twin of it.
 
+    With what was `recorded` of it, the twin is fitted to that, too, and its clients call as these keys did.
     Raises BadInput where no key tells of an account, or there was not the time.
     """
     within = READING if within is None else within
@@ -53,4 +55,7 @@ def mirrored(target: Target, within: Micros | None = None) -> MirroredWorld:
             "without the /v1, and give a key that is not bound to a domain"
         )
     now = clock.now() if reading.date is None else reading.date + SECOND  # a Date has no fraction (RFC 9110)
-    return world_of(reading, next(iter(target.environments.values())), now)
+    host = next(iter(target.environments.values()))
+    if recorded is None:
+        return world_of(reading, host, now)
+    return world_of(joined(reading, recorded), host, now, recorded.calls)

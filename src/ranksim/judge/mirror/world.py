@@ -7,9 +7,10 @@ at its default, and told in notes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from ranksim.core.clock import SECOND, Micros, duration, instant, iso
@@ -17,8 +18,14 @@ from ranksim.core.contract.facts import SPENDING_OPERATIONS
 from ranksim.core.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.quantities import Distribution
-from ranksim.judge.mirror.jobs import fit_jobs, schedules
+from ranksim.judge.mirror.jobs import by_chance, fit_jobs, schedules, sentence
 from ranksim.judge.mirror.reading import KEYWORDS, Item, ReadAccount, Reading, shows_count
+from ranksim.judge.mirror.receivers import fit_receivers
+from ranksim.judge.mirror.recorded import mixes
+from ranksim.judge.mirror.rhythm import caller
+
+Calls = Mapping[str, Sequence[tuple[Micros, str]]]
+"""When which operations were called, by the name of a key."""
 
 LENGTH = "1d"
 """How long the world runs if nobody changes it."""
@@ -29,16 +36,20 @@ MANY = 1 << 31
 
 @dataclass(slots=True)
 class MirroredWorld:
-    """What is written: the catalogue, the scenario, what is not as it is there, and the policy."""
+    """What is written: catalogue, scenario, what is not as it is there, what nobody saw, and the policy."""
 
     catalogue: dict[str, Any]
     scenario: dict[str, Any]
     notes: list[str] = field(default_factory=list)
+    made_up: list[str] = field(default_factory=list)
     policy: dict[str, Any] = field(default_factory=lambda: {"name": "twin", "catalogue": "catalogue.yaml"})
 
 
-def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
-    """Make a twin of what was read of `host` by `now`; it starts with the next full second."""
+def world_of(reading: Reading, host: str, now: Micros, calls: Calls = MappingProxyType({})) -> MirroredWorld:
+    """Make a twin of what was read of `host` by `now`; it starts with the next full second.
+
+    `calls` are what was recorded of keys by name; clients call as often, at the same hours of the day.
+    """
     now = -(-now // SECOND) * SECOND
     catalogue = Policy().catalogue
     plans: dict[str, Any] = {}
@@ -52,20 +63,22 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
         plan = _plan_name(read, plans, terms)
         plans[plan] = terms
         accounts[name] = _account(read, plan, terms, now, twin.notes)
-        clients |= dict(schedules(read.lists.get("jobs.list", ()), name, _hosts(read)))
-        receivers |= _receivers(read, name, len(receivers), twin.notes)
+        clients |= _clients(read, name, calls, twin.notes)
+        receivers |= _receivers(read, name, len(receivers), twin)
     twin.notes += [
         f"key {name}: {why}, so it has no place in the twin" for name, why in reading.unknown.items()
     ]
     fits = fit_jobs(job for read in reading.accounts for job in read.lists.get("jobs.list", ()))
-    twin.notes += [fitted.sentence(kind) for kind, fitted in fits.items()]
+    twin.notes += [sentence(kind, fitted) for kind, fitted in fits.items()]
     others = [kind for kind in catalogue.job_durations if kind not in fits]
-    lengths = f"how long jobs take and how often they fail ({', '.join(others)}), " if others else ""
+    lengths = [f"how long jobs take and how often they fail ({', '.join(others)})"] if others else []
+    unseen = ["unit costs", *lengths, "which operations an allowance is for but briefs"]
     twin.notes.append(
-        "not shown by the API, and so as in the illustrative catalogue or at its default: unit costs, "
-        f"{lengths}which operations an allowance is for but briefs, every assumption (U)"
+        "not shown by the API, and so as in the illustrative catalogue or at its default: "
+        f"{', '.join(unseen)}, every assumption (U)"
     )
     twin.notes.append("not shown by the API, and so not known here: prices; write them into catalogue.yaml")
+    twin.made_up += unseen
     shared = catalogue.model_dump(mode="json")
     twin.catalogue = {
         "name": "mirror",
@@ -76,7 +89,7 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
         **{part: shared[part] for part in HOW_JOBS_RUN},
     }
     for kind, fitted in fits.items():
-        twin.catalogue["job_durations"][kind] = fitted.duration
+        twin.catalogue["job_durations"][kind] = fitted.distribution
         twin.catalogue["job_failure_rates"][kind] = round(1000 * (fitted.failed.mean or 0))
     twin.scenario = {
         "scenario": 1,
@@ -85,11 +98,11 @@ def world_of(reading: Reading, host: str, now: Micros) -> MirroredWorld:
         "start": iso(now),
         "length": LENGTH,
         "policy": "policy.yaml",
+        "made_up": twin.made_up,
         "accounts": accounts,
     }
     if clients:
         twin.scenario["clients"] = clients
-        twin.notes.append(f"started by the calendar there, and so here: {', '.join(clients)}")
     if receivers:
         twin.scenario["receivers"] = receivers
     return twin
@@ -343,19 +356,40 @@ def _cooldowns(
         yield {"spend": kind, "domain": hosts[domain], "since": iso(since)}
 
 
-def _receivers(read: ReadAccount, account: str, made: int, notes: list[str]) -> dict[str, Any]:
-    hosts = _hosts(read)
+def _clients(read: ReadAccount, account: str, calls: Calls, notes: list[str]) -> dict[str, Any]:
+    """Clients that start jobs as the account did, and call as its keys were seen to."""
+    jobs = read.lists.get("jobs.list", ())
+    clients = dict(schedules(jobs, account, _hosts(read)))
+    if clients:
+        notes.append(f"started by the calendar there, and so here: {', '.join(clients)}")
+    seen = dict(by_chance(jobs, account, clients))
+    for key in read.keys:
+        mix, instants = mixes(calls.get(key, ()))
+        if each := caller(account, key, mix, instants):
+            seen[f"{key}-calls"] = each
+    notes += [each.sentence(name) for name, each in seen.items()]
+    return clients | {name: each.client for name, each in seen.items()}
+
+
+def _receivers(read: ReadAccount, account: str, made: int, twin: MirroredWorld) -> dict[str, Any]:
+    hosts, notes = _hosts(read), twin.notes
+    fits = fit_receivers(read.lists.get("webhook_deliveries.list", ()))
     receivers: dict[str, Any] = {}
     for number, endpoint in enumerate(read.lists.get("webhooks.list", ()), made + 1):
         if endpoint.get("enabled") is False:
             notes.append(f"{read.name}: endpoint {endpoint.get('id')} is disabled there, and left out here")
             continue
-        bound = endpoint.get("domain_id")
+        bound, fitted = endpoint.get("domain_id"), fits.get(str(endpoint.get("id")))
+        if fitted is None:
+            twin.made_up.append(f"how the receiver endpoint-{number} answers")
+        else:
+            notes.append(fitted.sentence(f"endpoint-{number}"))
         receivers[f"endpoint-{number}"] = {
             "account": account,
             "url": str(endpoint.get("url") or ""),
             "event_types": [str(event_type) for event_type in endpoint.get("event_types") or ()],
             **({"domain": hosts[bound]} if bound in hosts else {}),
+            **({} if fitted is None else fitted.spec),
         }
     return receivers
 

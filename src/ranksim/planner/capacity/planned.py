@@ -378,6 +378,7 @@ CHANGES = (
 
 def _notes_of(account: OwnAccount, work: Sequence[PlannedWork]) -> Iterator[str]:
     """Yield what the scenario does not say of an account's work, and what is taken in its place."""
+    yield from account.scenario.made_up_note
     if not any(client.starts and client.starts.operation == "rank_run" for client in account.recurring):
         yield no_rank_runs(next(planned.gap for planned in work if planned.operation == "rank_run"))
     for operation in dict.fromkeys(planned.operation for planned in work):

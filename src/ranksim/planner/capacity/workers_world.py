@@ -95,7 +95,8 @@ def workers_of_scenario(
         "job waits from when it is queued on, so after what the rate limit puts off."
     )
     left_out = "Left out is what the timeline changes of pools."
-    notes = (note, left_out) if any(map(_of_pools, scenario.timeline)) else (note,)
+    notes = (*scenario.made_up_note, note)
+    notes += (left_out,) if any(map(_of_pools, scenario.timeline)) else ()
     seeds = [replication_seed(seed, index) for index in range(replications)]
     answers: list[tuple[Sequence[Jobs], WorkersNeeded]] = []
     with noted("simulating", progress) as tell:

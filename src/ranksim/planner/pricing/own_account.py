@@ -141,7 +141,7 @@ def own_scenario(
                 "stand; leave it out, or write it into one of them"
             )
     scenario, assumed = with_rank_runs(scenario, name)
-    notes = list(assumed)
+    notes = [*scenario.made_up_note, *assumed]
     changes: dict[str, object] = {"expect": (), "warm_up": "none", "precision": None}
     if scenario.length < LENGTH:
         changes["length"] = LENGTH

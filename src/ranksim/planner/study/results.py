@@ -75,8 +75,9 @@ class StudyResult(ReadyAnswer):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many points there are, of which seed and confidence, on which engine."""
-        return (presentation.study_scope(self.study, len(self.points)),)
+        """How many points there are, of which seed and confidence, on which engine; what of it is made up."""
+        made_up = getattr(self.study.engine.roots().get("scenario"), "made_up_note", ())
+        return (presentation.study_scope(self.study, len(self.points)), *made_up)
 
     def tables(self) -> Tables:
         """The tables as plain rows, by name."""

@@ -33,7 +33,12 @@ def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading
             verdict_words(finding.passed, finding.text, finding.expectation.metric, _judged(finding, result))
             for finding in judge_expectations(scenario.expect, result)
         ),
-        notes=tuple(dict.fromkeys(row["text"] for row in result.tables["notes"])),
+        notes=tuple(
+            text
+            for text in dict.fromkeys(row["text"] for row in result.tables["notes"])
+            if text not in scenario.made_up_note
+        ),
+        made_up=scenario.made_up_note,
         overrides=overrides(scenario.policy),
         rests_on=rests_on(
             scenario.policy, (name for replication in result.replications for name in replication.consulted)

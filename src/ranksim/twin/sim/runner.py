@@ -102,7 +102,7 @@ def run(
         root,
         done,
         level=LEVEL,
-        remarks=[*warm_up.remarks, *goal.remarks()],
+        remarks=[*scenario.made_up_note, *warm_up.remarks, *goal.remarks()],
         fixed=fixed,
         heading=partial(_heading, scenario),
         why=partial(_why, scenario),

@@ -55,6 +55,8 @@ class ScenarioFields(Public):
     name: str = ""
     title: str = ""
     description: str = ""
+    made_up: tuple[str, ...] = ()
+    """What of it nobody observed, in words: every answer about it says so."""
     start: Instant
     length: Annotated[Duration, Field(gt=0)]
     seed: int = 1
@@ -84,6 +86,11 @@ class ScenarioFields(Public):
     def end(self) -> Micros:
         """The instant at which the run stops; nothing of that instant happens any more."""
         return self.start + self.length
+
+    @property
+    def made_up_note(self) -> tuple[str, ...]:
+        """The sentence, if any, that says what of an answer about it rests on nothing that was observed."""
+        return (f"Made up, as nobody observed it: {'; '.join(self.made_up)}.",) if self.made_up else ()
 
     @property
     def roots(self) -> Mapping[str, BaseModel]:

@@ -1,0 +1,137 @@
+"""What a trace shows of accounts: the reading that a mirror would have made, and when which call came."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ranksim.core.clock import Micros
+from ranksim.core.errors import BadInput
+from ranksim.core.service.operations import OPERATIONS
+from ranksim.core.trace import Exchange, Header, Trace
+from ranksim.judge.mirror.reading import KEYWORDS, OWNED, Item, ReadAccount, Reading
+
+SINGLES = ("account.get", "account.entitlements", "account.usage", "slots.get")
+"""Objects that tell of an account as a whole."""
+
+STARTS = "jobs.create"
+
+LISTS = {operation.partition(".")[0]: operation for operation in (*OWNED, KEYWORDS)}
+"""The list that items of a resource stand in, whichever operation showed them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A trace as a reading of `host` by `now` (µs); `calls` are those of each key, but for starts of jobs."""
+
+    reading: Reading
+    calls: Mapping[str, Sequence[tuple[Micros, str]]]
+    host: str
+    now: Micros
+
+
+def read_recorded(source: Path | Trace) -> Recorded:
+    """Read of a trace what it shows of the accounts of its keys. Raises BadInput where it shows none."""
+    trace = source if isinstance(source, Trace) else Trace.read(source)
+    singles: dict[str, dict[str, Item]] = {}
+    items: dict[str, dict[str, dict[str, Item]]] = {}
+    calls: dict[str, list[tuple[Micros, str]]] = {}
+    owners = _owners(trace)
+    for exchange in trace.exchanges:
+        key, operation = exchange.api_key, exchange.operations[0] if len(exchange.operations) == 1 else ""
+        if not key or operation not in OPERATIONS:
+            continue
+        if operation != STARTS:
+            calls.setdefault(key, []).append((exchange.sent, operation))
+        owner, data = owners.get(key), _data(exchange)
+        if owner is None or data is None:
+            continue
+        if operation in SINGLES and isinstance(data, dict):
+            singles.setdefault(owner, {})[operation] = data
+        resource = operation.partition(".")[0]
+        if resource in LISTS:
+            rows = [row for row in (data if isinstance(data, list) else [data]) if isinstance(row, dict)]
+            stated = items.setdefault(owner, {}).setdefault(LISTS[resource], {})
+            stated |= {str(row["id"]): row for row in rows if "id" in row}
+    if not singles:
+        raise BadInput(
+            "--trace: expected a trace in which an account is read (account.get, account.usage, "
+            "account.entitlements), found none; give --host, too, or record these calls"
+        )
+    accounts = tuple(_account(owner, owners, singles, items, trace.header) for owner in singles)
+    unknown = {key: "the trace does not show its account" for key in calls if owners.get(key) not in singles}
+    last = max((exchange.received or exchange.sent) for exchange in trace.exchanges)
+    host = next(iter(trace.header.targets.values()), "") or "a recorded deployment"
+    return Recorded(Reading(accounts, unknown), calls, host, last)
+
+
+def joined(reading: Reading, recorded: Recorded) -> Reading:
+    """Return what was read, with the items that a trace shows besides, as of jobs that are listed no more."""
+    beside = {read.single("account.get").get("id"): read for read in recorded.reading.accounts}
+    accounts = []
+    for read in reading.accounts:
+        other = beside.get(read.single("account.get").get("id"))
+        lists = {name: list(rows) for name, rows in read.lists.items()}
+        for name in ("jobs.list", "webhook_deliveries.list"):
+            rows = {str(row.get("id")): row for row in (other.lists.get(name, ()) if other else ())}
+            lists[name] = list((rows | {str(row.get("id")): row for row in lists.get(name, ())}).values())
+        accounts.append(ReadAccount(read.name, read.environment, read.keys, read.singles, lists, read.lacks))
+    return Reading(tuple(accounts), reading.unknown, reading.date)
+
+
+def _owners(trace: Trace) -> dict[str, str]:
+    """The account of each key: as the header has it, or the replies, or the only one that there is."""
+    stated = {name: key.account for name, key in trace.header.keys.items() if key.account}
+    owners: dict[str, str] = {}
+    for exchange in trace.exchanges:
+        if exchange.api_key and exchange.operations == ("account.get",):
+            data = _data(exchange)
+            if isinstance(data, dict) and "id" in data:
+                owners[exchange.api_key] = str(data["id"])
+    shared = {stated[name]: owner for name, owner in owners.items() if name in stated}
+    owners = {name: shared.get(account, account) for name, account in stated.items()} | owners
+    if len(set(owners.values())) == 1:
+        owners = dict.fromkeys(trace.header.keys, next(iter(owners.values()))) | owners
+    return owners
+
+
+def _account(
+    owner: str,
+    owners: Mapping[str, str],
+    singles: Mapping[str, dict[str, Item]],
+    items: Mapping[str, dict[str, dict[str, Item]]],
+    header: Header,
+) -> ReadAccount:
+    own = [key for key, account in owners.items() if account == owner and key in header.keys]
+    label = str(singles[owner].get("account.get", {}).get("name") or "account")
+    environment = header.keys[own[0]].environment if own else "production"
+    lists = {name: list(rows.values()) for name, rows in items.get(owner, {}).items()}
+    keys = {key: header.keys[key].domain_id for key in own}
+    lacks: dict[str, str] = dict.fromkeys(
+        (name for name in SINGLES if name not in singles[owner]), "it is not in the trace"
+    )
+    return ReadAccount(label, environment, keys, singles[owner], lists, lacks)
+
+
+def _data(exchange: Exchange) -> Any:
+    """The `data` of a reply that granted something, None where it was not recorded or is no JSON."""
+    if exchange.response is None or exchange.status is None or not 200 <= exchange.status < 300:
+        return None
+    try:
+        reply = json.loads(exchange.response)
+    except ValueError:
+        return None
+    return reply.get("data") if isinstance(reply, dict) else None
+
+
+def mixes(calls: Iterable[tuple[Micros, str]]) -> tuple[dict[str, int], list[Micros]]:
+    """Return how often each operation was called, and all instants in order (µs)."""
+    mix: dict[str, int] = {}
+    instants = []
+    for at, operation in calls:
+        mix[operation] = mix.get(operation, 0) + 1
+        instants.append(at)
+    return mix, sorted(instants)

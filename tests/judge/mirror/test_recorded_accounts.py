@@ -1,0 +1,101 @@
+"""A twin of what a trace shows: accounts without a host, calls as they came, and what nobody observed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import ranksim as rs
+from ranksim import cli
+from ranksim.core.contract.located import Located
+from ranksim.judge.mirror.recorded import joined, read_recorded
+from ranksim.judge.mirror.world import world_of
+
+READS = (
+    "account.get", "account.usage", "account.entitlements", "slots.get", "domains.list", "keyword_lists.list",
+    "scans.list", "jobs.list", "webhooks.list", "webhook_deliveries.list",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace of twenty days of an account that runs its ranks each night, and is looked at by day."""
+    path = tmp_path_factory.mktemp("recorded") / "trace.jsonl"
+    data = {
+        "name": "seen", "start": "2026-03-02T00:00:00Z", "length": "20d",
+        "accounts": {"acme": {"plan": "agency", "keys": ["main", "second"], "portfolio": {"domains": 5}}},
+        "clients": {
+            "nightly": {"kind": "schedule", "account": "acme", "job": "rank_run", "every": "day"},
+            "reads": {
+                "kind": "caller", "account": "acme", "key": "second", "arrivals": "poisson", "every": "30m",
+                "mix": dict.fromkeys(READS, 1),
+            },
+        },
+        "pools": {
+            "rank_run": {
+                "capacity": "unlimited", "duration": {"lognormal": {"median": "7m", "sigma": 0.3}},
+                "failure_rate": 0.2,
+            }
+        },
+        "receivers": {"erp": {"account": "acme", "latency": "300ms"}},
+    }  # fmt: skip
+    rs.run(rs.Scenario.read(Located("seen", data, {})), trace=path)
+    return path
+
+
+def ask(*words: object) -> str:
+    result = CliRunner().invoke(cli.app, list(map(str, words)))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_a_trace_alone_makes_a_twin_whose_answers_say_what_is_made_up(recorded: Path, tmp_path: Path) -> None:
+    out = tmp_path / "twin"
+    said = ask("mirror", "--trace", recorded, "--out", out)
+    assert "endpoint-1: fitted to 100 attempts: the median is answered in 300ms" in said
+    assert re.search(r"rank_run: fitted to (9\d|100) jobs: the median ends ", said)
+    world = rs.Scenario.load(out / "world.yaml")
+    assert set(world.clients) == {"acme-rank_run", "acme/second-calls"}
+    calls = world.clients["acme/second-calls"].model_dump()
+    assert set(calls["mix"]) == set(READS)
+    assert world.receivers["endpoint-1"].latency.durations == (300_000,)
+    made_up = (
+        "Made up, as nobody observed it: unit costs; how long jobs take and how often they fail (crawl, "
+    )
+    study = tmp_path / "study.yaml"
+    study.write_text(f"study: 1\nscenario: {out}/world.yaml\nreplications: 2\nmeasure: [calls.total]\n")
+    for question in (
+        ("run", out / "world.yaml"),
+        ("run", out / "world.yaml", "--json"),
+        ("capacity", "fit", "--scenario", out / "world.yaml"),
+        ("capacity", "workers", "--scenario", out / "world.yaml", "--within", "1h"),
+        ("price", "compare", "--scenario", out / "world.yaml", "--b", "illustrative"),
+        ("study", study, "--store", tmp_path / "kept.sqlite"),
+    ):
+        assert made_up in ask(*question), question
+    page = tmp_path / "page"
+    ask("run", out / "world.yaml", "--out", page)
+    assert "Made up, as nobody observed it" in (page / "page.html").read_text()
+
+
+def test_what_a_trace_shows_besides_joins_what_was_read(recorded: Path) -> None:
+    read = read_recorded(recorded)
+    [account] = read.reading.accounts
+    assert set(account.keys) == {"acme/main", "acme/second"}
+    fewer = {**account.lists, "jobs.list": account.lists["jobs.list"][:30]}
+    listed = type(account)(account.name, account.environment, account.keys, account.singles, fewer)
+    [both] = joined(type(read.reading)((listed,), {}), read).accounts
+    assert len(both.lists["jobs.list"]) == 100
+    twin = world_of(read.reading, "there", read.now)
+    assert set(twin.scenario["clients"]) == {"acme-rank_run"}
+
+
+def test_a_trace_without_an_account_is_refused_with_what_to_record(tmp_path: Path) -> None:
+    trace = Path(__file__).parents[3] / "examples" / "pricing" / "trace.jsonl"
+    result = CliRunner().invoke(cli.app, ["mirror", "--trace", str(trace), "--out", str(tmp_path / "twin")])
+    assert result.exit_code == 2
+    assert "--trace: expected a trace in which an account is read" in result.stderr
+    assert not (tmp_path / "twin").exists()
