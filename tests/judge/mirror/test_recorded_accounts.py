@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import ranksim as rs
 from ranksim import cli
 from ranksim.core.contract.located import Located
-from ranksim.judge.mirror.recorded import joined, read_recorded
+from ranksim.judge.mirror.recorded import read_recorded, with_recorded
 from ranksim.judge.mirror.world import world_of
 
 READS = (
@@ -87,7 +87,7 @@ def test_what_a_trace_shows_besides_joins_what_was_read(recorded: Path) -> None:
     assert set(account.keys) == {"acme/main", "acme/second"}
     fewer = {**account.lists, "jobs.list": account.lists["jobs.list"][:30]}
     listed = type(account)(account.name, account.environment, account.keys, account.singles, fewer)
-    [both] = joined(type(read.reading)((listed,), {}), read).accounts
+    [both] = with_recorded(type(read.reading)((listed,), {}), read).accounts
     assert len(both.lists["jobs.list"]) == 100
     twin = world_of(read.reading, "there", read.now)
     assert set(twin.scenario["clients"]) == {"acme-rank_run"}

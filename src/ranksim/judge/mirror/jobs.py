@@ -25,7 +25,7 @@ FEWEST_STARTS = 3
 """Starts of a domain from which on a calendar is looked for."""
 
 
-def sentence(kind: str, fitted: Fitted) -> str:
+def jobs_fitted(kind: str, fitted: Fitted) -> str:
     """Say to how many jobs of a kind something was fitted, and how sure it is."""
     length, failed = units.write("duration", *fitted.median), units.write("share", *fitted.failed)
     what = f"the median ends {length} after its request, {failed} fail"

@@ -13,7 +13,7 @@ from ranksim.judge.load.driver import drive
 from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
 from ranksim.judge.load.session import Session
 from ranksim.judge.mirror.reading import Reading, read_mirrored
-from ranksim.judge.mirror.recorded import Recorded, joined
+from ranksim.judge.mirror.recorded import TracedAccounts, with_recorded
 from ranksim.judge.mirror.world import MirroredWorld, world_of
 from ranksim.report import units
 
@@ -24,7 +24,9 @@ READING: Micros = 10 * MINUTE
 """How long reading may take in all."""
 
 
-def mirrored(target: Target, within: Micros | None = None, recorded: Recorded | None = None) -> MirroredWorld:
+def mirrored(
+    target: Target, within: Micros | None = None, recorded: TracedAccounts | None = None
+) -> MirroredWorld:
     """Read a deployment within a time (µs), `READING` without, and make a twin of it.
 
     With what was `recorded` of it, the twin is fitted to that, too, and its clients call as these keys did.
@@ -58,4 +60,4 @@ def mirrored(target: Target, within: Micros | None = None, recorded: Recorded | 
     host = next(iter(target.environments.values()))
     if recorded is None:
         return world_of(reading, host, now)
-    return world_of(joined(reading, recorded), host, now, recorded.calls)
+    return world_of(with_recorded(reading, recorded), host, now, recorded.calls)

@@ -24,7 +24,7 @@ LISTS = {operation.partition(".")[0]: operation for operation in (*OWNED, KEYWOR
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class TracedAccounts:
     """A trace as a reading of `host` by `now` (µs); `calls` are those of each key, but for starts of jobs."""
 
     reading: Reading
@@ -33,7 +33,7 @@ class Recorded:
     now: Micros
 
 
-def read_recorded(source: Path | Trace) -> Recorded:
+def read_recorded(source: Path | Trace) -> TracedAccounts:
     """Read of a trace what it shows of the accounts of its keys. Raises BadInput where it shows none."""
     trace = source if isinstance(source, Trace) else Trace.read(source)
     singles: dict[str, dict[str, Item]] = {}
@@ -65,10 +65,10 @@ def read_recorded(source: Path | Trace) -> Recorded:
     unknown = {key: "the trace does not show its account" for key in calls if owners.get(key) not in singles}
     last = max((exchange.received or exchange.sent) for exchange in trace.exchanges)
     host = next(iter(trace.header.targets.values()), "") or "a recorded deployment"
-    return Recorded(Reading(accounts, unknown), calls, host, last)
+    return TracedAccounts(Reading(accounts, unknown), calls, host, last)
 
 
-def joined(reading: Reading, recorded: Recorded) -> Reading:
+def with_recorded(reading: Reading, recorded: TracedAccounts) -> Reading:
     """Return what was read, with the items that a trace shows besides, as of jobs that are listed no more."""
     beside = {read.single("account.get").get("id"): read for read in recorded.reading.accounts}
     accounts = []

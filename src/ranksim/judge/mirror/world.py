@@ -18,7 +18,7 @@ from ranksim.core.contract.facts import SPENDING_OPERATIONS
 from ranksim.core.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.quantities import Distribution
-from ranksim.judge.mirror.jobs import by_chance, fit_jobs, schedules, sentence
+from ranksim.judge.mirror.jobs import by_chance, fit_jobs, jobs_fitted, schedules
 from ranksim.judge.mirror.reading import KEYWORDS, Item, ReadAccount, Reading, shows_count
 from ranksim.judge.mirror.receivers import fit_receivers
 from ranksim.judge.mirror.recorded import mixes
@@ -69,7 +69,7 @@ def world_of(reading: Reading, host: str, now: Micros, calls: Calls = MappingPro
         f"key {name}: {why}, so it has no place in the twin" for name, why in reading.unknown.items()
     ]
     fits = fit_jobs(job for read in reading.accounts for job in read.lists.get("jobs.list", ()))
-    twin.notes += [sentence(kind, fitted) for kind, fitted in fits.items()]
+    twin.notes += [jobs_fitted(kind, fitted) for kind, fitted in fits.items()]
     others = [kind for kind in catalogue.job_durations if kind not in fits]
     lengths = [f"how long jobs take and how often they fail ({', '.join(others)})"] if others else []
     unseen = ["unit costs", *lengths, "which operations an allowance is for but briefs"]

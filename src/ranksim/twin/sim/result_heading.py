@@ -10,6 +10,7 @@ from ranksim.report.assumptions import overrides, rests_on
 from ranksim.report.heading import ExpectationVerdict, Heading
 from ranksim.twin.sim.expectations import ExpectationResult, judge_expectations
 from ranksim.twin.sim.metrics import label, statement, unit_of
+from ranksim.twin.sim.scenario_fields import made_up_note
 
 if TYPE_CHECKING:
     from ranksim.twin.sim.results import Result
@@ -36,9 +37,9 @@ def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading
         notes=tuple(
             text
             for text in dict.fromkeys(row["text"] for row in result.tables["notes"])
-            if text not in scenario.made_up_note
+            if text not in made_up_note(scenario)
         ),
-        made_up=scenario.made_up_note,
+        made_up=made_up_note(scenario),
         overrides=overrides(scenario.policy),
         rests_on=rests_on(
             scenario.policy, (name for replication in result.replications for name in replication.consulted)

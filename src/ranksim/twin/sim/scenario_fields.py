@@ -88,17 +88,17 @@ class ScenarioFields(Public):
         return self.start + self.length
 
     @property
-    def made_up_note(self) -> tuple[str, ...]:
-        """The sentence, if any, that says what of an answer about it rests on nothing that was observed."""
-        return (f"Made up, as nobody observed it: {'; '.join(self.made_up)}.",) if self.made_up else ()
-
-    @property
     def roots(self) -> Mapping[str, BaseModel]:
         """What paths of parameters begin with, and lead into."""
         return {"scenario": self, "policy": self.policy}
 
 
 Stated = TypeVar("Stated", bound=ScenarioFields)
+
+
+def made_up_note(scenario: ScenarioFields) -> tuple[str, ...]:
+    """The sentence, if any, that says what of an answer about it rests on nothing observed."""
+    return (f"Made up, as nobody observed it: {'; '.join(scenario.made_up)}.",) if scenario.made_up else ()
 
 
 def changes_by(scenario: ScenarioFields, settings: Settings, folder: Path = Path()) -> dict[str, Any]:
