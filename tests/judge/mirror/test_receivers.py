@@ -63,7 +63,7 @@ def test_failures_are_as_often_as_they_were_and_as_they_were() -> None:
     assert spec.latency.durations == (200 * MILLISECOND,)
     assert spec.script is not None
     assert (spec.script_by, spec.script.count(503), len(spec.script)) == ("cycle", CYCLE // 4, CYCLE)
-    assert "25" in fitted.sentence("erp")
+    assert "answered in 200ms, 24.1 (15.1 to 35) % fail" in fitted.sentence("erp")
 
 
 def test_an_endpoint_without_answers_has_no_latency() -> None:
