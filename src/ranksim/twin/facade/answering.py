@@ -23,6 +23,10 @@ DROPPED = Reply(0, None, outcome="dropped")
 """What stands for the answer to a call that was dropped before its effect."""
 
 
+PARTS_A_SECOND = 20
+"""In how many parts a second a slow body comes."""
+
+
 class Dropped(Exception):
     """The connection is to be closed without an answer; raised where the server gives no way to close it."""
 
@@ -79,6 +83,12 @@ class ServiceRequest:
             return False
         if fault.fails:
             call.fault, call.idempotency_key = Fault("internal_error"), None
+        elif fault.answer is not None and fault.answer.is_all:
+            at = self.twin.now()
+            reply = Reply(0, None, outcome="faulted", operation=call.operation)
+            headers = response_headers({}, 0, at)
+            await self._send(HttpResponse(0, headers, b"", [reply], at, kept=True))
+            return False
         return True
 
     async def respond(self, ask: Callable[[], Awaitable[HttpResponse]]) -> None:
@@ -95,35 +105,64 @@ class ServiceRequest:
                     break
                 except NotKept:
                     answer = await ask()
-            dropped = self.fault is not None and self.fault.drop == "after"
-            if self.request.close:
-                answer.headers.append((b"connection", b"close"))
-            if self.fault is not None:
-                await self._suffer_late(self.fault, answer)
-            for reply in () if dropped else answer.replies:
-                twin.replies[reply.operation, reply.status] += 1
-            if twin.requests is not None:
-                twin.requests.record(self._exchange(answer, dropped))
-            self._log(answer.at, answer)
-            if dropped:
-                _drop(self.scope)
-                return
-            status, headers = answer.status, answer.headers
-            body = b"" if self.scope["method"] == "HEAD" else answer.body
-            respond_at_once = self.scope.get("ranksim.respond")
-            if respond_at_once is not None:
-                await respond_at_once(status, headers, body)
-            else:
-                await self.send({"type": "http.response.start", "status": status, "headers": headers})
-                await self.send({"type": "http.response.body", "body": body})
+            await self._send(answer)
         finally:
             for reply in answer.replies:
                 twin.written(reply)
 
+    async def _send(self, answer: HttpResponse) -> None:
+        """Send an answer, as far as a fault lets it, and note that."""
+        twin, fault = self.twin, self.fault
+        drop = "" if fault is None else fault.drop
+        if self.request.close:
+            answer.headers.append((b"connection", b"close"))
+        if fault is not None:
+            await self._suffer_late(fault, answer)
+        for reply in () if drop == "after" else answer.replies:
+            twin.replies[reply.operation, answer.status if reply.outcome == "faulted" else reply.status] += 1
+        if twin.requests is not None:
+            twin.requests.record(self._exchange(answer, drop != ""))
+        self._log(answer.at, answer)
+        if drop == "after":
+            _drop(self.scope)
+            return
+        status, headers = answer.status, answer.headers
+        body = b"" if self.scope["method"] == "HEAD" else answer.body
+        respond_at_once = self.scope.get("ranksim.respond")
+        if fault is not None and (fault.bytes_per_second or drop):
+            await self._send_in_parts(fault, status, headers, body)
+        elif respond_at_once is not None:
+            await respond_at_once(status, headers, body)
+        else:
+            await self.send({"type": "http.response.start", "status": status, "headers": headers})
+            await self.send({"type": "http.response.body", "body": body})
+
+    async def _send_in_parts(
+        self, fault: InjectedFault, status: int, headers: list[Header], body: bytes
+    ) -> None:
+        """Send an answer slowly, or as far as its middle, where the connection is dropped."""
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        until = len(body) // 2 if fault.drop else len(body)
+        rate = fault.bytes_per_second or max(1, until)
+        size = max(1, rate // PARTS_A_SECOND) if fault.bytes_per_second else max(1, until)
+        for begin in range(0, until, size):
+            part = body[begin : min(begin + size, until)]
+            await self.send({"type": "http.response.body", "body": part, "more_body": True})
+            if fault.bytes_per_second:
+                await asyncio.sleep(size / rate)
+        if fault.drop:
+            _drop(self.scope)
+            return
+        await self.send({"type": "http.response.body", "body": b""})
+
     async def _suffer_late(self, fault: InjectedFault, answer: HttpResponse) -> None:
-        """Let an answer be late as a fault wants, and say so in it."""
+        """Let an answer be late, and another, as a fault wants, and say so in it."""
         if fault.delay_after_s:
             await asyncio.sleep(fault.delay_after_s)
+        if fault.answer is not None and not fault.fails:
+            answer.status, answer.headers, answer.body = fault.answer.over(
+                answer.status, answer.headers, answer.body, answer.at
+            )
         if fault.rules:
             answer.headers.append((b"ranksim-fault", ", ".join(fault.rules).encode()))
             answer.headers[:] = [

@@ -168,7 +168,7 @@ class Facade:
         request.allow = request.allow or allow
         if request.call.raw is not None and len(request.call.raw) > LARGE:
             await asyncio.sleep(0)  # parsing it was work enough for one turn of the loop
-        fault = self.twin.faults.pick(request.call)
+        fault = self.twin.faults.pick(request.call, scope["path"], self.twin.now())
         answering = ServiceRequest(self.twin, scope, send, request, began, fault)
         if fault is not None and not await answering.suffer(fault):
             return
@@ -213,7 +213,7 @@ class Facade:
             call.fault = Fault("method_not_allowed", POST_ONLY)
         else:
             await read_raw(request, headers, receive, self.max_body)
-        fault = self.twin.faults.pick(call)
+        fault = self.twin.faults.pick(call, scope["path"], self.twin.now())
         answering = ServiceRequest(self.twin, scope, send, request, began, fault)
         if fault is not None and not await answering.suffer(fault):
             return

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ranksim.core.clock import SECOND, Micros, iso
+from ranksim.core.clock import MINUTE, SECOND, Micros, iso
 from ranksim.core.contract.facts import RateClass
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
@@ -35,6 +35,7 @@ from ranksim.twin.facade.event_log import EventLog
 from ranksim.twin.facade.faults import Faults
 from ranksim.twin.facade.journal.journaled_service import ADMINISTRATION, JournaledService, NotKept
 from ranksim.twin.facade.logged_event import SentAttempt
+from ranksim.twin.facade.odd_deliveries import OddDeliveries
 from ranksim.twin.facade.request_journal import RequestJournal
 from ranksim.twin.facade.sender import Sender
 from ranksim.twin.facade.snapshots import Snapshot, Snapshots, begin_edited_periods
@@ -44,6 +45,10 @@ from ranksim.twin.serving.wall_clock import wall
 
 async def _nothing_to_wait_for() -> None:
     """Commit what nobody keeps."""
+
+
+OLD = 10 * MINUTE
+"""How old an old signature is; receivers are told to refuse what is older than five minutes (S78)."""
 
 
 class Twin:
@@ -77,6 +82,7 @@ class Twin:
         self.seed = seed
         self.settle_timeout = settle_timeout
         self.sender: Sender = sender or _http_sender()
+        self.odd_deliveries = OddDeliveries(self._send, self._signed_long_ago)
         self.clock = VirtualClock(clock, start, traffic_clock, signature_clock, read_wall)
         self.keys: dict[str, str] = {}
         """The first key of each environment."""
@@ -342,7 +348,23 @@ class Twin:
     async def _deliver(self, attempt: Attempt) -> Answer:
         """Send an attempt, once what led to it is kept."""
         await self.flushed()
+        now = self.clock.now()
+        fault = self.faults.pick_delivery(attempt, now)
+        if fault is not None and fault.rules:
+            what = " ".join([*(["late"] if fault.delay_s else []), *filter(None, [fault.delivery])])
+            named = {"attempt_id": attempt.attempt, "endpoint_id": attempt.endpoint, "what_came": what}
+            self.event_log.note(now, "delivery.altered", named | {"faults": list(fault.rules)})
+        return await self.odd_deliveries.deliver(attempt, fault)
+
+    async def _send(self, attempt: Attempt) -> Answer:
         return await self.sender.send(attempt, self.policy.facts.webhook_timeout / SECOND)
+
+    def _signed_long_ago(self, attempt: Attempt) -> Attempt:
+        """Sign an attempt as if it were sent `OLD` before."""
+        secret = self.service.state.endpoints[attempt.endpoint].secret
+        signed_at = int(attempt.headers["Service-Signature"].partition(",")[0].removeprefix("t="))
+        signature = sign(secret, signed_at - OLD // SECOND, attempt.body)
+        return replace(attempt, headers={**attempt.headers, "Service-Signature": signature})
 
     def _report_answers(self) -> None:
         """Report the answers that are here: as they come, or in order of sending where no time passes."""

@@ -5,13 +5,16 @@ The models of the control API take a while to build, so a world reads this modul
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from ranksim.core.contract.located import Located, validate
 from ranksim.core.service.administration import LIMITS
 from ranksim.twin.facade.control import deliveries, faults
-from ranksim.twin.facade.faults import FaultRule
+from ranksim.twin.facade.fault_answers import BodyKind, RetryAfterForm
+from ranksim.twin.facade.fault_bundles import BundleName, BundleScope
+from ranksim.twin.facade.faults import Delivery, FaultRule
 from ranksim.twin.testing.clock import PartOfWorld, settled_now
 
 Environment = Literal["production", "sandbox"]
@@ -36,25 +39,53 @@ class FaultRules(PartOfWorld):
         error_rate: float = 0.0,
         drop_before_rate: float = 0.0,
         drop_after_rate: float = 0.0,
+        drop_during_rate: float = 0.0,
+        status: int | None = None,
+        body: BodyKind | None = None,
+        text: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        retry_after: str | None = None,
+        retry_after_form: RetryAfterForm = "seconds",
+        answer_rate: float = 1.0,
+        after_effect: bool = False,
+        bytes_per_second: int | None = None,
+        delivery: Delivery | None = None,
         times: int | None = None,
+        lasts: str | None = None,
+        path: str | None = None,
         key: str | None = None,
         environment: Environment | None = None,
     ) -> faults.FaultShown:
-        """Let requests of an operation ("jobs.create", "jobs.*", "graphql") and a key be late or fail.
+        """Let requests of an operation ("jobs.create", "jobs.*", "graphql"), a path and a key meet a fault.
 
         `latency` is wall time, such as "3s" or {"exponential": {"mean": "80ms"}}, before the effect, and
         `latency_after` between it and the answer: meanwhile an Idempotency-Key is in flight (U92). The rates
         are shares of requests, from 0 to 1: answered 500 without effect, or dropped before or after the
-        effect. A rule ends after `times` requests. Return it, with its `id`. Raises BadInput.
+        effect, or in the middle of the answer's body. A share `answer_rate` is answered `status` instead,
+        with `body` ("problem", "html", "cut" or "empty") or `text`, `headers` and `retry_after` ("30s", in
+        "seconds" or as a "date"), without effect unless `after_effect`; bodies come at `bytes_per_second`.
+        With operation "delivery" it is webhook attempts that are late, or what `delivery` says. A rule ends
+        after `times` requests, and after `lasts` on the world's clock. Return it, with its `id`. Raises
+        BadInput.
         """
         given = {
             "operation": operation, "key": key, "environment": environment, "latency": latency,
             "latency_after": latency_after, "error_rate": float(error_rate),
             "drop_before_rate": float(drop_before_rate), "drop_after_rate": float(drop_after_rate),
-            "times": times,
+            "drop_during_rate": float(drop_during_rate), "status": status, "body": body, "text": text,
+            "headers": dict(headers or {}), "retry_after": retry_after, "retry_after_form": retry_after_form,
+            "answer_rate": float(answer_rate), "after_effect": after_effect, "delivery": delivery,
+            "bytes_per_second": bytes_per_second, "times": times, "lasts": lasts, "path": path,
         }  # fmt: skip
         rule = validate(FaultRule, Located("fault", given, {}))
         return self._thread.call(faults.add_fault(self._twin, rule))
+
+    def bundle(
+        self, name: BundleName, operation: str = "*", *, path: str | None = None, lasts: str | None = None
+    ) -> builtins.list[faults.FaultShown]:
+        """Put a bundle of faults in force, as production has them, and return its rules. Raises BadInput."""
+        scope = BundleScope(operation=operation, path=path, lasts=lasts)
+        return self._thread.call(faults.add_faults(self._twin, name, scope))["data"]
 
     def list(self) -> list[faults.FaultShown]:
         """Return the rules in force, with how many requests each has `seen`, and its `effects`."""

@@ -821,6 +821,7 @@ def test_the_document_is_served_valid_and_complete() -> None:
             "set_clock",
             "change_account",
             "set_limits",
+            "add_faults",
             "count_requests",
             "verify_requests",
         ]

@@ -9,6 +9,7 @@ from typing_extensions import TypedDict  # typing's has too little for pydantic 
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.service.administration import LIMITS
 from ranksim.twin.facade.control.command import Router, look_up
+from ranksim.twin.facade.fault_bundles import BundleScope, rules_of
 from ranksim.twin.facade.faults import FaultRule
 from ranksim.twin.facade.twin import Twin
 
@@ -35,11 +36,14 @@ LimitsShown = dict[str, bool]
 
 
 class EffectsShown(TypedDict):
-    """How many requests a rule delayed, failed and dropped."""
+    """How many requests a rule delayed, failed, dropped, answered or slowed; how many attempts it altered."""
 
     delayed: int
     failed: int
     dropped: int
+    answered: int
+    slowed: int
+    altered: int
 
 
 class FaultShown(TypedDict):
@@ -54,7 +58,21 @@ class FaultShown(TypedDict):
     error_rate: float
     drop_before_rate: float
     drop_after_rate: float
+    drop_during_rate: float
+    path: str | None
+    status: int | None
+    body: str | None
+    text: str | None
+    headers: dict[str, str]
+    retry_after: str | None
+    retry_after_form: str
+    answer_rate: float
+    after_effect: bool
+    bytes_per_second: int | None
+    delivery: str | None
     times: int | None
+    lasts: str | None
+    until: str | None
     seen: int
     effects: EffectsShown
 
@@ -91,9 +109,15 @@ async def list_faults(twin: Twin) -> FaultList:
 )
 async def add_fault(twin: Twin, body: FaultRule) -> FaultShown:
     """Let requests of an operation and a key be late, fail or be dropped, with some likelihood."""
-    active = twin.faults.add(body)
+    active = twin.faults.add(body, twin.now())
     twin.event_log.note(twin.now(), "fault.added", {"fault_id": active.id, "operation": body.operation})
     return cast(FaultShown, active.to_dict())
+
+
+@router.add("POST", "/faults/{bundle}", status=201, example={"operation": "jobs.*", "lasts": "10m"})
+async def add_faults(twin: Twin, bundle: str, body: BundleScope) -> FaultList:
+    """Put a bundle of faults in force: flaky-gateway, overloaded, bad-deploy or slow-database."""
+    return {"data": [await add_fault(twin, rule) for rule in rules_of(bundle, body)]}
 
 
 @router.add("DELETE", "/faults")

@@ -197,7 +197,7 @@
   const asked = (event) => (event.query ? `${event.path}?${event.query}` : event.path);
 
   function why(event) {
-    const parts = event.dropped ? [event.status === null ? "dropped" : "dropped after it"] : [];
+    const parts = event.dropped ? [event.status === null ? "dropped" : event.dropped === "during" ? "dropped amid it" : "dropped after it"] : [];
     parts.push(...event.faults);
     if (event.outcome === "limited") parts.push(`window ${event.rate_class}`);
     else if (event.check) parts.push(`${event.check} ${CHECKS[event.check]}`);
@@ -729,10 +729,15 @@
 
   function faultWords(one) {
     const share = (value, words) => (value ? [`${words} ${+(100 * value).toFixed(3)} %`] : []);
-    return [one.operation, ...(one.key ? [`key ${one.key}`] : []), ...(one.latency ? [`late by ${pretty(one.latency)}`] : []),
+    const named = (value, words) => (value ? [`${words} ${pretty(value)}`] : []);
+    const another = one.status || one.body || one.text || one.retry_after || Object.keys(one.headers).length;
+    return [one.operation, ...named(one.path, "at"), ...named(one.key, "key"), ...named(one.latency, "late by"),
       ...(one.latency_after ? [`answered ${pretty(one.latency_after)} after the effect`] : []),
       ...share(one.error_rate, "fails"), ...share(one.drop_before_rate, "dropped before"), ...share(one.drop_after_rate, "dropped after"),
-      ...(one.times ? [`${one.times} times`] : [])].join(" · ");
+      ...share(one.drop_during_rate, "dropped amid"), ...(another ? share(one.answer_rate, "answered otherwise") : []),
+      ...named(one.status, "status"), ...named(one.body, "body"), ...named(one.retry_after, "Retry-After"),
+      ...(one.after_effect ? ["after the effect"] : []), ...named(one.bytes_per_second, "bytes a second"), ...(one.delivery ? [one.delivery.replaceAll("_", " ")] : []),
+      ...(one.times ? [`${one.times} times`] : []), ...(one.until ? [`until ${written(one.until)}`] : [])].join(" · ");
   }
 
   function showLimits() {
@@ -756,9 +761,15 @@
   $("fault").addEventListener("submit", (pressed) => {
     pressed.preventDefault();
     const given = new FormData(pressed.target), rule = { operation: given.get("operation") };
-    for (const name of ["latency", "latency_after"]) if (given.get(name)) rule[name] = given.get(name);
-    for (const name of ["error_rate", "drop_before_rate", "drop_after_rate"]) if (given.get(name)) rule[name] = Number(given.get(name)) / 100;
-    if (given.get("times")) rule.times = Number(given.get("times"));
+    for (const name of ["path", "latency", "latency_after", "body", "retry_after", "delivery", "lasts"]) if (given.get(name)) rule[name] = given.get(name);
+    for (const name of ["error_rate", "drop_before_rate", "drop_after_rate", "drop_during_rate", "answer_rate"]) if (given.get(name)) rule[name] = Number(given.get(name)) / 100;
+    for (const name of ["times", "status", "bytes_per_second"]) if (given.get(name)) rule[name] = Number(given.get(name));
+    if (rule.delivery && rule.operation === "*") rule.operation = "delivery";
+    if (pressed.submitter && pressed.submitter.value === "bundle") {
+      const { operation, path, lasts } = rule;
+      act("Add a bundle", async () => `${(await control("POST", `/faults/${given.get("bundle")}`, { operation, path, lasts })).data.map((one) => one.id).join(", ")} are in force`);
+      return;
+    }
     act("Add a fault", async () => `${(await control("POST", "/faults", rule)).id} is in force`);
   });
 
