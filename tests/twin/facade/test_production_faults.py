@@ -93,7 +93,12 @@ def test_a_call_under_way_is_in_progress_for_another_of_its_key() -> None:
         server.faults.add("domains.create", latency_after="1s", times=1)
         once: dict[str, Any] = {"json": {"host": "a.example"}, "headers": {"Idempotency-Key": "1"}}
         answers = []
-        first = threading.Thread(target=lambda: answers.append(server.client().post("/v1/domains", **once)))
+
+        def ask() -> None:
+            with server.client() as client:
+                answers.append(client.post("/v1/domains", **once))
+
+        first = threading.Thread(target=ask)
         first.start()
         while not hosts(server):
             pass

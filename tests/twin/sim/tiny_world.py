@@ -18,6 +18,7 @@ def scenario(**changes: Any) -> Any:
     """What the runner and its result read of a scenario."""
     fields = {
         "name": "tiny",
+        "made_up": (),
         "title": "",
         "description": "",
         "accounts": {},
