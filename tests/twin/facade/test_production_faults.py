@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-from ranksim.core.clock import instant
 from ranksim.core.contract.located import Located, validate
 from ranksim.core.errors import BadInput
 from ranksim.testing import Server, World
@@ -219,4 +218,3 @@ def test_rules_of_a_former_file_are_read() -> None:
     again = Faults(1)
     again.resume(faults.saved())
     assert again.saved() == faults.saved()
-    assert instant("2026-03-02T09:00:00Z") > 0

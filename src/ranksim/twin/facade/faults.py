@@ -191,8 +191,8 @@ class Active:
         """Return it as JSON shows it."""
         effects = {name: self.effects[name] for name in EFFECTS}
         until = None if self.until is None else iso(self.until)
-        shown = self.rule.model_dump(mode="json")
-        return {"id": self.id, **shown, "until": until, "seen": self.seen, "effects": effects}
+        fields = self.rule.model_dump(mode="json")
+        return {"id": self.id, **fields, "until": until, "seen": self.seen, "effects": effects}
 
 
 class Faults:
