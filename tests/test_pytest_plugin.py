@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -156,6 +157,77 @@ def test_no_test_that_fails_ends_the_session(project: Path) -> None:
     assert "this world cannot be shown (ZeroDivisionError: division by zero)" in done.stdout
     assert "E   ranksim.core.errors.BadInput: plan: expected one of " in done.stdout
     assert "E   ranksim.core.errors.BadInput: clock: 'yesterday' is not an ISO 8601 instant" in done.stdout
+
+
+WAITING = """\
+import unittest
+import pytest
+from ranksim.testing import World
+
+def started(world):
+    client = world.client()
+    domain = client.post("/v1/domains", json={"host": "a.example"}).json()["data"]["id"]
+    client.post("/v1/jobs", json={"kind": "crawl", "domain_id": domain})
+
+@pytest.fixture
+def own():
+    with World(seed=1) as world:
+        yield Client(world)
+
+class Client:
+    def __init__(self, world):
+        self.http = world.client()
+        self.receiver = world.receiver(500)
+        world.subscribe(self.receiver)
+        started(world)
+
+def test_that_waits_for_a_webhook(own):
+    assert len(own.receiver.requests) == 1
+
+class TestCase(unittest.TestCase):
+    def setUp(self):
+        self.world = World(seed=1)
+        self.addCleanup(self.world.close)
+
+    def test_in_a_case(self):
+        self.assertEqual(self.world.client().get("/v1/jobs?limit=7").json()["data"], [1])
+
+def test_a_mistake_ends_in_the_code_of_its_author():
+    with World() as world:
+        world.clock.advance("soon")
+"""
+
+
+def test_a_failed_test_says_what_it_may_wait_for(project: Path) -> None:
+    (project / "test_waiting.py").write_text(WAITING)
+    told = run(project, "test_waiting.py").stdout
+    first, second = told.split("ranksim http://ranksim.test")[1:3]
+    assert re.search(r"due: job_\d+ \(crawl of a\.example\) ends in \d+m\d+s", first)
+    assert re.search(r"whk_\d+ http\S+ takes all events; attempts: none", first)
+    assert "GET     /v1/jobs?limit=7  200" in second
+    assert "no endpoint, so no webhook is sent" in second
+    mistake = told.partition("test_a_mistake_ends_in_the_code_of_its_author __")[2]
+    mistake = mistake.partition("ranksim http")[0]
+    assert 'world.clock.advance("soon")' in mistake
+    assert "clock: 'soon' is not a duration" in mistake
+    assert "src/ranksim" not in mistake
+    assert "loop_thread" not in mistake
+    assert "3 failed" in told
+
+
+def test_under_unittest_alone_an_error_carries_how_its_world_stands(project: Path) -> None:
+    (project / "test_alone.py").write_text(
+        "import unittest\nfrom ranksim.testing import World\nclass TestCase(unittest.TestCase):\n"
+        "    def test_it(self):\n        with World() as world:\n"
+        "            self.assertEqual(world.client().get('/v1/domains').status_code, 404)\n"
+    )
+    environ = {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    words = [sys.executable, "-m", "unittest", "test_alone"]
+    done = subprocess.run(words, cwd=project, capture_output=True, text=True, check=False, env=kept | environ)
+    assert "AssertionError: 200 != 404" in done.stderr
+    assert "clock 2026-03-02T09:00:00Z (manual)\nnothing is due\n" in done.stderr
+    assert "GET     /v1/domains  200" in done.stderr
 
 
 def test_a_file_that_cannot_be_read_is_no_scenario(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import sys
 from collections.abc import Generator, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,6 +39,12 @@ LOOKED_AT = 20
 """How many lines of a file, comments apart, may come before and with `scenario: 1`."""
 
 MOST_DIFFERENCES = 20
+
+OWN = ("ranksim", "concurrent", "asyncio")
+"""Packages whose frames say nothing of a user's mistake."""
+
+MOST_WORLDS = 3
+"""Open worlds, besides those that a failed test names, that say how they stand."""
 
 
 MARKER = (
@@ -138,6 +145,8 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add a section to the report of a test that failed: what each of its worlds tells."""
+    if call.excinfo is not None and _is_mistake(call.excinfo.value):
+        call.excinfo = without_own_frames(call.excinfo)
     report = yield
     if report.failed and report.when == "call" and call.excinfo is not None:
         for world in _worlds(item, call.excinfo):
@@ -153,14 +162,44 @@ def _explained(world: World) -> str:
         return f"this world cannot be shown ({type(error).__name__}: {error})"
 
 
+def _is_mistake(error: BaseException) -> bool:
+    """Return whether an error is about what a test asks of a world, not about ranksim."""
+    clock = sys.modules.get("ranksim.twin.testing.clock")
+    return isinstance(error, BadInput) or (clock is not None and isinstance(error, clock.NotSettled))
+
+
+def without_own_frames(failure: pytest.ExceptionInfo[BaseException]) -> pytest.ExceptionInfo[BaseException]:
+    """Let the traceback of a user's mistake end in the user's code."""
+    frames = [
+        entry
+        for entry in iter_frames(failure.tb)
+        if entry.tb_frame.f_globals.get("__name__", "").partition(".")[0] not in OWN
+    ]
+    trace = None
+    for entry in reversed(frames):
+        trace = TracebackType(trace, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    if trace is None:
+        return failure
+    return pytest.ExceptionInfo.from_exception(failure.value.with_traceback(trace))
+
+
+def iter_frames(trace: TracebackType | None) -> Iterator[TracebackType]:
+    """Yield the entries of a traceback, the outermost first."""
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
 def _worlds(item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]) -> list[World]:
-    """Find the worlds of a test: its fixtures, and the variables of the functions that it failed in."""
+    """Find a test's worlds: its fixtures', its class's, those of functions that failed, and open ones."""
     testing = sys.modules.get("ranksim.twin.testing.world")
     if testing is None:  # a suite that has no world pays nothing
         return []
-    seen = list(getattr(item, "funcargs", {}).values())
+    of_class: dict[str, Any] = getattr(getattr(item, "instance", None), "__dict__", {})
+    seen = [*getattr(item, "funcargs", {}).values(), *of_class.values()]
     for entry in failure.traceback:
         seen += entry.frame.f_locals.values()
+    seen += sorted(testing.OPEN, key=lambda world: str(world.url))[:MOST_WORLDS]
     # by its type alone: what a proxy of a variable says of its class may raise
     worlds = {
         id(candidate): candidate

@@ -38,6 +38,11 @@ class Advance:
     happened: list[LoggedEvent]
     waiting: list[Attempt]
 
+    def __repr__(self) -> str:
+        met = {None: "", True: ", the condition came true", False: ", the condition did not"}[self.met]
+        unsettled = "" if self.settled else f", {len(self.waiting)} attempts without an answer"
+        return f"<Advance to {iso(self.now)}: {len(self.happened)} milestones{met}{unsettled}>"
+
     def shown(self) -> dict[str, Any]:
         """Return it as JSON shows it."""
         return {

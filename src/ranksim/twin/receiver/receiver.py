@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -134,6 +134,11 @@ class Receiver:
 
     Use it as an ASGI app, or as a context manager that listens at `url` in a thread.
     """
+
+    def __repr__(self) -> str:
+        named = ("not verified" if one.valid is None else one.problem or "verified" for one in self.requests)
+        came = ", ".join(f"{count} {how}" for how, count in Counter(named).items())
+        return f"<Receiver: {came or 'no request'}>"
 
     def __init__(
         self,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, TypedDict, Unpack
 
-from ranksim.core.clock import Micros, in_micros, instant, iso, length_in_micros
+from ranksim.core.clock import SECOND, Micros, in_micros, instant, iso, length_in_micros
 from ranksim.core.errors import BadInput, read_at
 from ranksim.twin.facade.advance import Advance, AdvanceCondition, AdvanceUnderWay, meter_resets
 from ranksim.twin.facade.twin import Twin
@@ -48,6 +48,8 @@ class PartOfWorld:
 class Clock(PartOfWorld):
     """The clock of a world, which goes forward only."""
 
+    _followers: tuple[Callable[[datetime], object], ...] = ()
+
     @property
     def now(self) -> Micros:
         """The current instant, µs since the epoch."""
@@ -56,6 +58,31 @@ class Clock(PartOfWorld):
     def __str__(self) -> str:
         return iso(self.now)
 
+    def __repr__(self) -> str:
+        return f"<Clock {self}, {self._twin.clock.rate}>"
+
+    def sleep(self, seconds: float) -> None:
+        """Move time on by so many seconds: what a client may be given as its sleep, such as after a 429."""
+        self.advance(timedelta(seconds=seconds))
+
+    async def sleep_async(self, seconds: float) -> None:
+        """The same for a client that awaits it."""
+        await self.advance_async(timedelta(seconds=seconds))
+
+    def follow(self, move_to: Callable[[datetime], object]) -> None:
+        """Let another clock be moved to this one's instant, now and after each advance.
+
+        `move_to` is that of a time-machine or freezegun: `with time_machine.travel(0, tick=False) as
+        traveller: world.clock.follow(traveller.move_to)`.
+        """
+        self._followers = (*self._followers, move_to)
+        move_to(datetime.fromtimestamp(self.now / SECOND, UTC))
+
+    def _moved(self, advance: Advance) -> Advance:
+        for move_to in self._followers:
+            move_to(datetime.fromtimestamp(advance.now / SECOND, UTC))
+        return advance
+
     def advance(self, by: Length | None = None, **further: Unpack[HowFar]) -> Advance:
         """Move time on, and return when everything that fell due was done, webhooks answered included.
 
@@ -63,15 +90,15 @@ class Clock(PartOfWorld):
         not come within `by`, or 400 days, is given up, which `met` of the answer tells. Raises NotSettled,
         and BadInput, also for a plain number.
         """
-        return self._thread.call(self._advance(by, **further))
+        return self._moved(self._thread.call(self._advance(by, **further)))
 
     async def advance_async(self, by: Length | None = None, **further: Unpack[HowFar]) -> Advance:
         """The same without blocking the loop of the caller."""
-        return await self._thread.call_async(self._advance(by, **further))
+        return self._moved(await self._thread.call_async(self._advance(by, **further)))
 
     def next(self, timeout: float | None = None) -> Advance:
         """Move on to the next piece of work that is due; where there is none time stays."""
-        return self._thread.call(settled(self._twin.advance_to_next(timeout)))
+        return self._moved(self._thread.call(settled(self._twin.advance_to_next(timeout))))
 
     def settle(self, timeout: float | None = None) -> Advance:
         """Let what is due now be done and what is out be answered."""
@@ -110,6 +137,11 @@ class Clock(PartOfWorld):
 
 class Jobs(PartOfWorld):
     """The jobs of a world, whose outcome a test may decide; the webhooks of it are answered on return."""
+
+    def __repr__(self) -> str:
+        jobs = self._thread.run(lambda: list(self._twin.service.state.jobs.values()))
+        under_way = [job.id for job in jobs if job.finished_at is None]
+        return f"<Jobs: {len(jobs)}, under way: {', '.join(under_way[:5]) or 'none'}>"
 
     def finish(self, job: str, cost: int | None = None) -> None:
         """Let a job be done now, at a `cost` in µUSD (default: its estimate). Raises BadInput."""

@@ -30,6 +30,10 @@ class FaultRules(PartOfWorld):
     Whom a rule befalls repeats with the seed. An answer that it befell names it in the header Ranksim-Fault.
     """
 
+    def __repr__(self) -> str:
+        rules = ", ".join(f"{rule['id']} of {rule['operation']}" for rule in self.list())
+        return f"<Faults: {rules or 'none'}>"
+
     def add(
         self,
         operation: str = "*",
@@ -102,6 +106,9 @@ class FaultRules(PartOfWorld):
 
 class LimitSwitches(PartOfWorld):
     """The limits of everybody in a world. One that is off refuses nobody; what it minds is booked as ever."""
+
+    def __repr__(self) -> str:
+        return f"<Limits: off: {', '.join(name for name, on in self.shown().items() if not on) or 'none'}>"
 
     def off(self, *limits: Limit) -> None:
         """Switch limits off, such as "rate" and "cooldown"; all of them if none is named. Raises BadInput."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+from weakref import WeakSet
 
 from ranksim.core.callers.receivers import AnswerStep as Step
 from ranksim.core.clock import Micros
@@ -22,7 +24,8 @@ from ranksim.twin.serving.control_auth import new_token
 from ranksim.twin.serving.loop_thread import LoopThread
 from ranksim.twin.testing.beginning import beginning_of
 from ranksim.twin.testing.clock import Clock, Jobs, Moment, moment_of
-from ranksim.twin.testing.requests import Requests, explain_failure
+from ranksim.twin.testing.explained import explain_failure
+from ranksim.twin.testing.requests import Requests
 
 if TYPE_CHECKING:
     import httpx
@@ -50,6 +53,10 @@ class Account:
     name: str
     environment: str
     key: str
+
+
+OPEN: WeakSet[World] = WeakSet()
+"""The worlds of this process that are open: a failed test says how they stand."""
 
 
 class World:
@@ -130,6 +137,7 @@ class World:
             self.thread.stop()
             raise
         self.begun = True
+        OPEN.add(self)
 
     @classmethod
     def of(cls, world: Scenario | Path | str, until: Moment | None = None, **settings: Any) -> Self:
@@ -149,13 +157,16 @@ class World:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception) and "PYTEST_CURRENT_TEST" not in os.environ:  # which says it itself
+            error.add_note(f"{self.url}:\n{self.told()}")
         self.close()
 
     def close(self) -> None:
         """End the world, its clients and its receivers; a second call does nothing."""
         if self._closed:
             return
+        OPEN.discard(self)
         self._closed = True
         for client in self._clients:
             client.close()
@@ -347,7 +358,7 @@ class World:
         return self.run(lambda: self.twin.administer(method, **arguments))
 
     def told(self) -> str:
-        """Return what explains a failure: the clock, and the last requests with what refused them."""
+        """Return what explains a failure: the clock, what is due, endpoints, the last requests."""
         if self._closed:
             return explain_failure(self.twin)
 
