@@ -136,8 +136,11 @@ class Receiver:
     """
 
     def __repr__(self) -> str:
-        named = ("not verified" if one.valid is None else one.problem or "verified" for one in self.requests)
-        came = ", ".join(f"{count} {how}" for how, count in Counter(named).items())
+        verdicts = Counter(
+            "not verified" if request.valid is None else request.problem or "verified"
+            for request in self.requests
+        )
+        came = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
         return f"<Receiver: {came or 'no request'}>"
 
     def __init__(
