@@ -19,10 +19,10 @@ def main() -> None:
 
             from ranksim.report import command_line, terminal
             from ranksim.twin.facade.cli import add_serve
-            from ranksim.twin.testing.beginning import beginning_of
+            from ranksim.twin.testing.beginning import beginning_of, origin_of
 
             app = command_line.new_app()
-            add_serve(app, partial(beginning_of, tell=terminal.say))
+            add_serve(app, partial(beginning_of, tell=terminal.say), origin_of)
             command_line.run_app(app)
             return
         from ranksim import cli

@@ -51,7 +51,7 @@ from ranksim.report.progress import show_progress
 from ranksim.report.terminal import check_results, plan_names, print_out, rendered, say, say_code
 from ranksim.twin.facade.cli import BESIDE, STATE, add_serve
 from ranksim.twin.sim.why import cli as asking
-from ranksim.twin.testing.beginning import beginning_of
+from ranksim.twin.testing.beginning import beginning_of, origin_of
 
 if TYPE_CHECKING:
     from ranksim.report.heading import Heading
@@ -440,7 +440,7 @@ add_group(
     {**planning.QUESTIONS, **load_capacity.QUESTIONS},
 )
 add_group(app, "price", "Answer a question of pricing.", {**pricing.QUESTIONS, **COLUMNS})
-add_serve(app, partial(beginning_of, tell=say))
+add_serve(app, partial(beginning_of, tell=say), origin_of)
 add_group(app, "check", "Check a deployment in one command: plan, run, judge.", TIDY, alone=checking.check)
 add_commands(
     app,

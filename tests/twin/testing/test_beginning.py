@@ -128,9 +128,7 @@ def test_what_a_scenario_says_is_not_said_twice(tmp_path: Path) -> None:
 def test_what_does_not_act_while_it_is_served_is_told(tmp_path: Path) -> None:
     lines: list[str] = []
     beginning_of(written(tmp_path, QUEUE), tell=lines.append)
-    assert lines == [
-        "world: its clients and timeline do not act while it is served; --until simulates them first"
-    ]
+    assert lines == ["world: its clients do not act while it is served; --until simulates them first"]
     beginning_of(written(tmp_path, NEAR), tell=lines.append)
     beginning_of(written(tmp_path, QUEUE), instant("2026-03-02T02:00:00Z"), lines.append)
     assert len(lines) == 1
@@ -140,7 +138,7 @@ def test_what_does_not_act_while_it_is_served_is_told(tmp_path: Path) -> None:
 def test_the_demo_has_ninety_days_of_all_there_is() -> None:
     demo = rs.Scenario.load(str(DEMO))
     assert demo.length == 90 * DAY
-    service, _ = beginning_of(None)["begin"]()
+    service, _, _ = beginning_of(None)["origin"].open()
     state = service.state
     assert {job.kind for job in state.jobs.values()} >= {"rank_run", "crawl"}
     assert {job.status for job in state.jobs.values()} >= {"done", "failed"}

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ranksim.twin.facade.answering import Deprecation
     from ranksim.twin.facade.app import Facade
     from ranksim.twin.facade.journal.write_ahead import WriteAheadLog
+    from ranksim.twin.facade.origin import ReadOrigin
     from ranksim.twin.facade.twin import Twin
 
 KIB, MIB = 1024, 1_048_576
@@ -255,7 +256,7 @@ ReadWorld: TypeAlias = Callable[[Path | None, Micros | None], dict[str, Any]]
 """Reads a scenario file as settings of a `Twin`, simulated up to an instant (µs); None: the demo."""
 
 
-def serve(options: ServeOptions, read: ReadWorld) -> None:
+def serve(options: ServeOptions, read: ReadWorld, read_origin: "ReadOrigin") -> None:
     """Serve a fake deployment of the API: REST, GraphQL, webhooks, sandbox, and a control API.
 
     It says its addresses and keys, and serves until it is interrupted.
@@ -281,7 +282,7 @@ def serve(options: ServeOptions, read: ReadWorld) -> None:
     from ranksim.twin.serving.limits import Limits
     from ranksim.twin.serving.listener import bind_socket
 
-    beginning = options.beginning(read)
+    beginning = {**options.beginning(read), "read_origin": read_origin}
     if options.check:
         _check(options.state, beginning["policy"])
         return
@@ -337,9 +338,9 @@ class _Serving(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def add_serve(app: typer.Typer, read: ReadWorld) -> None:
+def add_serve(app: typer.Typer, read: ReadWorld, read_origin: "ReadOrigin") -> None:
     """Add `ranksim serve`, which `__main__` gives a command line of its own, and what goes with it."""
-    line, serving = "Serve a fake deployment of the API.", partial(serve, read=read)
+    line, serving = "Serve a fake deployment of the API.", partial(serve, read=read, read_origin=read_origin)
     alone = command_of(ServeOptions, update_wrapper(serving, serve))
     made = add_group(app, "serve", line, BESIDE, alone=alone, group=_Serving)
     add_group(made, "state", "Back up the world that a deployment serves.", STATE)

@@ -26,7 +26,7 @@ KEPT = 10_000
 
 OF_AN_ADVANCE = frozenset({
     "call.granted", "job.done", "job.failed", "attempt.sent", "attempt.answered", "endpoint.disabled",
-    "clock.set", "world.began", "world.undone",
+    "clock.set", "world.began", "world.undone", "timeline.acted",
 })  # fmt: skip
 """What the answer to an advance lists of all that happened meanwhile."""
 

@@ -16,6 +16,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.rules.admission import turn_meter
 from ranksim.core.rules.terms import terms_of
 from ranksim.core.service.state import State
+from ranksim.twin.facade.origin import Described
 from ranksim.twin.facade.virtual_clock import LAST, is_instant
 
 NO_FAULTS: Mapping[str, Any] = {"made": 0, "rules": []}
@@ -32,6 +33,7 @@ class Snapshot:
     """JSON, as `Service.save` returns it."""
     faults: Mapping[str, Any]
     """The fault rules in force, as `Faults.saved` returns them."""
+    described: Described = None
 
     def dump(self, policy: Policy) -> bytes:
         """Return it as JSON, bound to the policy in force."""
@@ -42,6 +44,7 @@ class Snapshot:
             "traffic": self.traffic,
             "keys": self.keys,
             "faults": self.faults,
+            "described": self.described,
         }
         members = [f"{json.dumps(name)}: {json.dumps(value)}".encode() for name, value in heading.items()]
         return b"{" + b", ".join([*members, b'"state": ' + self.state]) + b"}"
@@ -54,6 +57,7 @@ class Snapshot:
             now, traffic, keys = saved["now"], saved["traffic"], dict(saved["keys"])
             digest, state = saved["policy"], json.dumps(saved["state"]).encode()
             faults = saved.get("faults", NO_FAULTS)  # which snapshots of before had none of
+            described = described_of(saved.get("described"))
             sound = is_instant(now) and isinstance(traffic, int) and abs(traffic) <= 2 * LAST
             sound = sound and all(isinstance(text, str) for pair in keys.items() for text in pair)
         except (ValueError, TypeError, KeyError):
@@ -64,7 +68,15 @@ class Snapshot:
             raise BadInput(
                 "snapshot: was taken under another policy; start with the policy it was taken under"
             )
-        return cls(now, traffic, keys, state, faults)
+        return cls(now, traffic, keys, state, faults, described)
+
+
+def described_of(saved: Any) -> Described:
+    """Parse, from JSON, what a world began with. Raises ValueError and TypeError for what is none."""
+    if saved is None:
+        return None
+    (text, until), stands = saved
+    return (str(text), until), dict(stands)
 
 
 def begin_edited_periods(state: State, policy: Policy, now: Micros) -> None:

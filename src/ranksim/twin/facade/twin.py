@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from ranksim.core.clock import MINUTE, SECOND, Micros, iso
+from ranksim.core.clock import DISTANT_FUTURE, MINUTE, SECOND, Micros, iso
 from ranksim.core.contract.facts import RateClass
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
@@ -36,9 +36,10 @@ from ranksim.twin.facade.faults import Faults
 from ranksim.twin.facade.journal.journaled_service import ADMINISTRATION, JournaledService, NotKept
 from ranksim.twin.facade.logged_event import SentAttempt
 from ranksim.twin.facade.odd_deliveries import OddDeliveries
+from ranksim.twin.facade.origin import Described, Origin, ReadOrigin, Still, Timeline, Unread
 from ranksim.twin.facade.request_journal import RequestJournal
 from ranksim.twin.facade.sender import Sender
-from ranksim.twin.facade.snapshots import Snapshot, Snapshots, begin_edited_periods
+from ranksim.twin.facade.snapshots import Snapshot, Snapshots, begin_edited_periods, policy_digest
 from ranksim.twin.facade.virtual_clock import Timer, VirtualClock
 from ranksim.twin.serving.wall_clock import wall
 
@@ -58,8 +59,8 @@ class Twin:
     ("same" or "wall") what rate windows run on; `signature_clock` ("virtual" or "wall") what webhooks are
     signed with. `settle_timeout` (seconds of wall time) bounds an advance. `sender` carries attempts out.
     There are two accounts called "demo", in production and sandbox, on `plan` (default "pro"), with one key
-    each in `keys`, unless `empty`; or what `begin` makes, a service and the first key of each environment.
-    The same seed gives the same keys. Raises BadInput.
+    each in `keys`, unless `empty`; or what `origin` opens, whose policy, seed and start then count. What
+    describes one as text is read by `read_origin`. The same seed gives the same keys. Raises BadInput.
     """
 
     def __init__(
@@ -75,9 +76,12 @@ class Twin:
         sender: Sender | None = None,
         plan: str = "",
         empty: bool = False,
-        begin: Callable[[], tuple[Service, dict[str, str]]] | None = None,
+        origin: Origin | None = None,
+        read_origin: ReadOrigin = Unread,
         read_wall: Callable[[], Micros] = wall,
     ) -> None:
+        if origin is not None:
+            policy, seed, start = origin.policy, origin.seed, origin.start
         self.policy = policy or Policy()
         self.seed = seed
         self.settle_timeout = settle_timeout
@@ -110,12 +114,15 @@ class Twin:
         """The plan of accounts for which no other is wanted."""
         self.first, self.empty = start, empty
         """How a reset begins: at which instant, None for the wall clock's, and whether without accounts."""
-        self.begin = begin
+        self.origin, self.read_origin = origin, read_origin
+        self.timeline: Timeline = Still()
+        self.acted: Callable[[Micros], None] = lambda now: None
+        """Told when the timeline has acted, and when that fell due."""
         self.attempts = AttemptsUnderWay(self._deliver, self._report_answers)
         self._timer = Timer(self.clock, self.next_due, self._ring)
         self.world_id = _new_world()
-        self.service: Service | JournaledService = self._new_service()
-        if begin is not None:
+        self.service: Service | JournaledService = self._new_service(self.clock.now())
+        if origin is not None:
             self.resume(self.clock.now())
 
     # Calls
@@ -223,7 +230,10 @@ class Twin:
 
     def next_due(self) -> Micros | None:
         """Return the instant of the next piece of work, or None."""
-        return self.service.next_due()
+        due, acts = self.service.next_due(), self.timeline.due
+        if acts == DISTANT_FUTURE:
+            return due
+        return acts if due is None else min(due, acts)
 
     async def advance(
         self,
@@ -305,10 +315,25 @@ class Twin:
 
     def work(self, now: Micros) -> None:
         """Do what is due at `now`, instant by instant."""
-        while (due := self.service.next_due()) is not None and due <= now:
-            step = self.service.advance(due)
+        while True:
+            due = self.service.next_due()
+            if (acts := self.timeline.due) <= now and (due is None or acts < due):
+                self._act(acts)
+            elif due is not None and due <= now:
+                step = self.service.advance(due)
+                self.event_log.observe(step.events)
+                self._take(step.tasks, due)
+            else:
+                return
+
+    def _act(self, now: Micros) -> None:
+        """Do what the timeline has due at `now`."""
+        steps, what = self.timeline.act(self.service, now)
+        self.event_log.note(now, "timeline.acted", what)
+        self.acted(now)
+        for step in steps:
             self.event_log.observe(step.events)
-            self._take(step.tasks, due)
+            self._take(step.tasks, now)
 
     def _done(self, step: Step, now: Micros) -> None:
         """Note what became true in a step, and carry out what it handed out."""
@@ -357,7 +382,8 @@ class Twin:
         return await self.odd_deliveries.deliver(attempt, fault)
 
     async def _send(self, attempt: Attempt) -> Answer:
-        return await self.sender.send(attempt, self.policy.facts.webhook_timeout / SECOND)
+        down = self.timeline.answer(attempt, self.clock.now())
+        return down or await self.sender.send(attempt, self.policy.facts.webhook_timeout / SECOND)
 
     def _signed_long_ago(self, attempt: Attempt) -> Attempt:
         """Sign an attempt as if it were sent `OLD` before."""
@@ -398,8 +424,28 @@ class Twin:
         """Return the whole world as JSON; `restore` reads it back under the same policy."""
         now = self.clock.now()
         return Snapshot(
-            now, self.clock.traffic(now), self.keys, self.service.save(), self.faults.saved()
+            now,
+            self.clock.traffic(now),
+            self.keys,
+            self.service.save(),
+            self.faults.saved(),
+            self.described(),
         ).dump(self.policy)
+
+    def described(self) -> Described:
+        """Return the scenario that the world began with, if any, and where its timeline stands."""
+        return None if self.origin is None else (self.origin.source, self.timeline.saved())
+
+    def describe(self, described: Described) -> None:
+        """Go on from where `described` said. Raises BadInput, and then changes nothing."""
+        if described is None:
+            self.timeline = Still()
+            return
+        (text, until), stands = described
+        origin = self.origin
+        if origin is None or origin.source != (text, until):
+            origin = self.read_origin((text, until), None)
+        self.origin, self.timeline = origin, origin.timeline(stands)
 
     def restore(self, snapshot: bytes, *, keep_requests: bool = False) -> None:
         """Begin a new world where a snapshot was taken; what was under way then is sent again.
@@ -414,6 +460,7 @@ class Twin:
             self.faults.resume(saved.faults)
         except (ValueError, TypeError, KeyError, AttributeError):
             raise BadInput("snapshot: expected fault rules as a snapshot of ranksim has them") from None
+        self.describe(saved.described)
         self.faults.changed()
         if self.requests is not None and not keep_requests:
             self.requests.clear()
@@ -422,21 +469,30 @@ class Twin:
 
     def reset(self) -> None:
         """Begin anew, as at the start: accounts, keys, the first instant; no fault rules and no journal."""
-        self.clock.jump(self.clock.wall() if self.first is None else self.first)
-        self._begin(self._new_service(), self.clock.now())
+        now = self.clock.wall() if self.first is None else self.first
+        self._begin(self._new_service(now), now)
         self.faults.reset()
         if self.requests is not None:
             self.requests.clear()
 
-    def _new_service(self) -> Service:
-        if self.begin is not None:
-            service, self.keys = self.begin()
+    def begin_as(self, origin: Origin) -> None:
+        """Begin anew as an origin says, now and at each reset. Raises BadInput, and then changes nothing."""
+        if policy_digest(origin.policy) != policy_digest(self.policy):
+            raise BadInput(
+                "scenario: its policy is another than the one that is served; start with ranksim serve FILE"
+            )
+        origin.open()
+        self.origin, self.seed, self.first = origin, origin.seed, origin.start
+        self.reset()
+
+    def _new_service(self, now: Micros) -> Service:
+        if self.origin is not None:
+            service, self.keys, self.timeline = self.origin.open()
             return service
         service = Service(self.policy, self.seed)
         self.keys = {}
         if self.empty:
             return service
-        now = self.clock.now()
         for environment in ENVIRONMENTS:
             account = service.open_account("demo", self.plan, now, environment=environment)
             self.keys[environment] = service.issue_key(account, "demo", now)

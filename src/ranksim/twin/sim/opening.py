@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 from ranksim.core.callers.portfolio import Actor, open_actor
-from ranksim.core.clock import Micros, iso
+from ranksim.core.clock import Micros
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Body, Call, Reply
 from ranksim.core.service.service import Service
@@ -31,39 +32,55 @@ def open_world(service: Service, world: Scenario) -> dict[str, Actor]:
     """Open a world's accounts in an empty service as they are at its start, endpoints included; return them
     by name. Raises BadInput.
     """
+    return _opened(service, world)[0]
+
+
+def _opened(service: Service, world: Scenario) -> tuple[dict[str, Actor], dict[str, str]]:
+    """Return the accounts, and the ids of endpoints, by name."""
     host = _Now(service, world.start)
     actors = {name: open_actor(host, name, account) for name, account in world.accounts.items()}
+    endpoints = {}
     for name, receiver in world.receivers.items():
         actor = actors[receiver.account]
         bound = None if receiver.domain is None else actor.hosts[receiver.domain]
-        hook = {"url": receiver.url, "event_types": list(receiver.event_types), "domain_id": bound}
+        hook = {"url": receiver.address(name), "event_types": list(receiver.event_types), "domain_id": bound}
         reply = host.app_call(actor, "webhooks.create", hook)
-        if reply.status >= 400:
+        if reply.status >= 400 or reply.body is None:
             raise BadInput(f"receivers.{name}: the service refused the endpoint: {reply.body}")
-    return actors
+        endpoints[name] = reply.body["data"]["id"]
+    return actors, endpoints
 
 
-def first_keys(actors: Mapping[str, Actor]) -> dict[str, str]:
-    """Return the first key of each environment."""
+def standing(
+    actors: Mapping[str, Actor], endpoints: Mapping[str, str], down: Iterable[str] = (), done: int = 0
+) -> dict[str, Any]:
+    """Return where a timeline stands, as JSON: accounts, endpoints, receivers down, how much is done."""
+    made = {name: asdict(actor) for name, actor in actors.items()}
+    return {"done": done, "actors": made, "endpoints": dict(endpoints), "down": list(down)}
+
+
+class Opened(NamedTuple):
+    """A service as a scenario describes it, the first keys, and where its timeline stands."""
+
+    service: Service
+    keys: dict[str, str]
+    standing: dict[str, Any]
+
+
+def opened_at(world: Scenario, until: Micros | None) -> Opened:
+    """Open a world as it is at its start, or simulate it up to an instant. Raises BadInput."""
+    if until is None:
+        service, down = Service(world.policy, world.seed), []
+        actors, endpoints = _opened(service, world)
+    else:
+        from ranksim.twin.sim.world import World
+
+        played = World(world)
+        played.env.run(until=until - world.start)
+        service, actors, endpoints = played.service, played.actors, played.endpoints
+        down = [name for name, receiver in played.receivers.items() if receiver.down]
     keys: dict[str, str] = {}
     for actor in actors.values():
         for token in actor.keys.values():
             keys.setdefault(actor.environment, token)
-    return keys
-
-
-def service_at_start(world: Scenario) -> tuple[Service, dict[str, str]]:
-    """Return a service with the accounts of a world's start, and the first keys. Raises BadInput."""
-    service = Service(world.policy, world.seed)
-    return service, first_keys(open_world(service, world))
-
-
-def service_at(world: Scenario, until: Micros) -> tuple[Service, dict[str, str]]:
-    """Return the service of a world that was simulated to an instant, and its first keys. Raises BadInput."""
-    from ranksim.twin.sim.world import World
-
-    if not world.start < until <= world.end:
-        raise BadInput(f"until: expected an instant up to {iso(world.end)}, the end of the scenario")
-    played = World(world)
-    played.env.run(until=until - world.start)
-    return played.service, first_keys(played.actors)
+    return Opened(service, keys, standing(actors, endpoints, down))

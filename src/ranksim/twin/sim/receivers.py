@@ -52,6 +52,10 @@ class ReceiverSpec(Frozen):
     mttr: Distribution | None = None
     when_down: Status | Silence = "refused"
 
+    def address(self, name: str) -> str:
+        """Return the URL of the endpoint; of none that is stated, one made of the receiver's name."""
+        return self.url or f"https://receiver.example/{quote(name, safe='')}"
+
     @model_validator(mode="after")
     def _both_or_none(self) -> Self:
         if (self.mtbf is None) != (self.mttr is None):
@@ -71,7 +75,7 @@ class SimulatedReceiver:
     def __init__(self, name: str, spec: ReceiverSpec, *, start: Micros, timeout: int, seed: int) -> None:
         self.name = name
         self.spec = spec
-        self.url = spec.url or f"https://receiver.example/{quote(name, safe='')}"
+        self.url = spec.address(name)
         self.timeout = timeout
         self.seed = seed
         self.down = False

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import Micros
+from ranksim.core.contract.policy import Policy
 
 if TYPE_CHECKING:
     from ranksim.twin.sim.scenario import Scenario
+    from ranksim.twin.sim.served import ScenarioOrigin
 
 
 DEMO = files("ranksim") / "data" / "demo.yaml"
 """Ninety days of an agency."""
+
+POLICY_PARTS = ("policy", "assumptions", "catalogue")
+"""Where a scenario says its policy."""
 
 
 def beginning_of(
@@ -25,38 +29,40 @@ def beginning_of(
 ) -> dict[str, Any]:
     """Return the settings of a `Twin` that begins as a scenario, or its file, does; None: as the demo.
 
-    With `until` (µs) it is service_at to that instant first: clients, jobs, deliveries. What a worker pool
-    had taken in is run by the fake from then on. What does not act while it is served is told to `tell`.
-    Raises BadInput.
+    With `until` (µs) it is simulated to that instant first: clients, jobs, deliveries. Its timeline goes on
+    from there. What does not act while it is served is told to `tell`. Raises BadInput.
     """
-    from ranksim.core.service.service import Service
-    from ranksim.twin.sim.opening import service_at, service_at_start  # simulations take time to read
-    from ranksim.twin.sim.scenario import Scenario, scenario_of
+    from ranksim.twin.sim.scenario import Scenario, scenario_of  # simulations take time to read
+    from ranksim.twin.sim.served import ScenarioOrigin
 
     scenario = Scenario.parse(DEMO.read_text("utf-8"), "demo") if world is None else scenario_of(world)
     if world is None:
         until = scenario.end
-    _tell_idle(scenario, until, tell)
-    if until is None:
-        beginning = {
-            "policy": scenario.policy,
-            "start": scenario.start,
-            "begin": partial(service_at_start, scenario),
-        }
-        return {**beginning, "seed": scenario.seed}
-    service, keys = service_at(scenario, until)
-    saved, policy = service.save(), service.policy
-    return {
-        "policy": policy,
-        "start": until,
-        "seed": scenario.seed,
-        "begin": lambda: (Service.restore(saved, policy), dict(keys)),
-    }
+    if tell is not None and scenario.clients and until is None:
+        tell(f"{scenario.name}: its clients do not act while it is served; --until simulates them first")
+    origin = ScenarioOrigin(scenario, until)
+    return {"policy": origin.policy, "origin": origin}
 
 
-def _tell_idle(scenario: Scenario, until: Micros | None, tell: Callable[[str], None] | None) -> None:
-    """Say which parts of a scenario do not act while it is served, if any."""
-    parts = [name for name in ("clients", "timeline") if getattr(scenario, name)]
-    if tell is not None and parts and until is None:
-        what = " and ".join(parts)
-        tell(f"{scenario.name}: its {what} do not act while it is served; --until simulates them first")
+def origin_of(source: tuple[str, Micros | None], policy: Policy | None) -> ScenarioOrigin:
+    """Read how a world begins from the text of a scenario, YAML or JSON, and up to when it is simulated.
+
+    One that says no policy is of the policy passed. It names no files. Raises BadInput.
+    """
+    from ranksim.core.contract.yamlfile import load_yaml
+    from ranksim.twin.sim.scenario import Scenario
+    from ranksim.twin.sim.served import ScenarioOrigin
+
+    text, until = source
+    located = load_yaml(text, "scenario")
+    parts = located.data if isinstance(located.data, dict) else {}
+    stated = parts.get("policy")
+    within = {("policy", "catalogue"): stated.get("catalogue")} if isinstance(stated, dict) else {}
+    for path, value in ({(part,): parts.get(part) for part in POLICY_PARTS} | within).items():
+        if isinstance(value, str):
+            raise located.error("expected what the file says, as no files are read here", *path)
+    scenario = Scenario.read(located)
+    if policy is not None and not any(part in parts for part in POLICY_PARTS):
+        scenario = scenario.model_copy(update={"policy": policy})
+        scenario.check()
+    return ScenarioOrigin(scenario, until)

@@ -22,7 +22,7 @@ from ranksim.twin.receiver.receiver import Receiver
 from ranksim.twin.serving.asgi import App
 from ranksim.twin.serving.control_auth import new_token
 from ranksim.twin.serving.loop_thread import LoopThread
-from ranksim.twin.testing.beginning import beginning_of
+from ranksim.twin.testing.beginning import beginning_of, origin_of
 from ranksim.twin.testing.clock import Clock, Jobs, Moment, moment_of
 from ranksim.twin.testing.explained import explain_failure
 from ranksim.twin.testing.requests import Requests
@@ -114,7 +114,7 @@ class World:
         }
         self._network, self._strict_query, self._strict_body = network, strict_query, strict_body
         self._mounts = Mounts(network=network, waits=lambda: self.twin.clock.rate.mode != "manual")
-        self.twin = Twin(**beginning, **self._settings, sender=self._mounts)
+        self.twin = Twin(**beginning, **self._settings, sender=self._mounts, read_origin=origin_of)
         """The world itself; touch it from its own loop alone, as the methods here do."""
         self.app = Facade(
             self.twin,

@@ -68,7 +68,8 @@ class Route:
     """Where a command is, and what it takes and returns.
 
     `command` takes the twin, then a text for each parameter of `path`; by name its `query` and `body`, and
-    where `raw` the bytes of the body too. `body` may be a dict: any JSON object of at most `most` bytes.
+    where `raw` the bytes of the body too. `body` may be a dict: any JSON object of at most `most` bytes; or a
+    str: any text.
     Answers of `bytes` go out as they are, as `media`. A form to try the command begins with `example`.
     """
 

@@ -109,15 +109,32 @@ def _query(model: type[ModelT], query: bytes) -> ModelT:
 async def _read(route: Route, scope: Scope, receive: Receive) -> tuple[Any, bytes]:
     """Return a body as the route's model, and its bytes. Raises BadInput, and Gone."""
     read = requests.HttpRequest(Call(""))
+    if route.body is str:  # which need not be JSON
+        headers = {**dict(scope["headers"]), b"content-type": JSON}
+        await requests.read_raw(read, headers, receive, route.most, values=None)
+        return _text(_sound(read).raw or b""), b""
     await requests.read_body(read, dict(scope["headers"]), receive, route.most, values=None)
+    call = _sound(read)
+    body, raw = call.body or {}, call.raw or b""
+    if not isinstance(route.body, type):  # any JSON object
+        return body, raw
+    return validate(route.body, Located("body", body, {})), raw
+
+
+def _sound(read: requests.HttpRequest) -> Call:
+    """Return a call of which the body could be read. Raises Malformed."""
     fault = read.call.fault
     if fault is not None:
         title, remedy = TEXTS[fault.code]
         raise Malformed(FAULTS[fault.code], fault.detail or f"{title}. {remedy}")
-    body = read.call.body or {}
-    if not isinstance(route.body, type):  # any JSON object
-        return body, read.call.raw or b""
-    return validate(route.body, Located("body", body, {})), read.call.raw or b""
+    return read.call
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise Malformed(400, "The body is no text in UTF-8.") from None
 
 
 async def send_json(

@@ -112,6 +112,11 @@ def _operation(route: Route, schemas: Schema) -> Schema:
     if route.body is not None:
         schema = {"type": "object"} if route.body == Json else _schema(route.body, schemas)
         content = {"application/json": {"schema": schema}}
+        if route.body is str:
+            content = {
+                "application/json": {"schema": {"type": "object"}},
+                "application/yaml": {"schema": schema},
+            }
         operation["requestBody"] = {"required": not _may_be_empty(route.body), "content": content}
     return operation
 

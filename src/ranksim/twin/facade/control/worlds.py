@@ -166,6 +166,20 @@ async def get_state(twin: Twin) -> bytes:
     return twin.service.save()
 
 
+@router.add("POST", "/state", most=MOST_SNAPSHOT, example={})
+async def begin_world(twin: Twin, body: str) -> WorldShown:
+    """Begin the world that a scenario describes, in YAML or JSON, or that a snapshot is of.
+
+    A reset returns to it. Its policy is that of the world that is served, if it says none.
+    """
+    if '"ranksim_snapshot"' in body:
+        twin.restore(body.encode())
+    else:
+        origin = await asyncio.to_thread(twin.read_origin, (body, None), twin.policy)
+        twin.begin_as(origin)
+    return await get_world(twin)
+
+
 @router.add("GET", "/state/{part}", answer=Any)
 async def get_table(twin: Twin, part: str) -> bytes:
     """Give one part of the state, such as jobs or endpoints."""

@@ -38,8 +38,8 @@ class Record(Protocol):
     """Told of every input of a world, in order: a method, the instant, the arguments.
 
     Methods are those of `Service`, and some more: "moved" (an advance ended at the instant), "set_clock",
-    "began" (another world), "snapshot" (a saved world) and "faults" (the rules, changed or struck). "advance"
-    is told where it hands out attempts.
+    "began" (another world), "snapshot" (a saved world), "faults" (the rules, changed or struck) and
+    "timeline" (where it stands). "advance" is told where it hands out attempts.
     """
 
     def __call__(self, method: str, now: Micros, arguments: dict[str, Any]) -> None:

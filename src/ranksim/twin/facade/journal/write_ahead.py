@@ -32,7 +32,8 @@ from ranksim.twin.facade.faults import Faults
 from ranksim.twin.facade.journal import journaled_service
 from ranksim.twin.facade.journal.journaled_service import JournaledService, NotKept, bytes_of
 from ranksim.twin.facade.journal.sqlite import StateFile
-from ranksim.twin.facade.snapshots import SavedWorld, policy_digest
+from ranksim.twin.facade.origin import Described
+from ranksim.twin.facade.snapshots import SavedWorld, described_of, policy_digest
 from ranksim.twin.facade.twin import Twin
 
 logger = logging.getLogger("ranksim.facade")
@@ -106,6 +107,7 @@ class WriteAheadLog:
         twin.clock.changed = lambda what: self.record(what, twin.now(), twin.clock.saved())
         twin.faults.changed = lambda: self.record("faults", twin.now(), twin.faults.saved())
         twin.snapshots.changed = self._snapshots_changed
+        twin.acted = lambda now: self.record("timeline", now, twin.timeline.saved())
 
     def control_token(self, chosen: str, new: str) -> str:
         """Return the token of the control API, which outlives the process, too. Raises BadInput."""
@@ -120,6 +122,7 @@ class WriteAheadLog:
         twin.service, twin.keys, twin.world_id = at.service, at.keys, at.world_id
         twin.snapshots.resume(at.snapshots)
         twin.seed, twin.plan, twin.first, twin.empty = at.beginning
+        twin.describe(at.described)
         twin.faults = Faults(twin.seed)
         twin.faults.resume(at.faults)
         twin.clock.resume(at.clock, at.now, at.traffic)
@@ -270,6 +273,7 @@ def dump_world(twin: Twin) -> bytes:
         "now": twin.clock.now(),
         "traffic": twin.clock.traffic(twin.clock.now()),
         "faults": twin.faults.saved(),
+        "described": twin.described(),
         "snapshots": [(name, saved.now, len(saved.world)) for name, saved in twin.snapshots.items()],
     }
     worlds = [saved.world for saved in twin.snapshots.values()]
@@ -302,6 +306,7 @@ class Replayed:
     traffic: Micros
     faults: dict[str, Any]
     snapshots: dict[str, SavedWorld]
+    described: Described = None
 
 
 def replay_world(world: bytes, batches: Iterable[bytes], policy: Policy) -> Replayed:
@@ -311,7 +316,7 @@ def replay_world(world: bytes, batches: Iterable[bytes], policy: Policy) -> Repl
         for line in batch.splitlines():
             method, now, arguments = from_json(line)
             at.now = max(at.now, now)
-            at.traffic = max(at.traffic, arguments.get("traffic_now", 0))
+            at.traffic = max(at.traffic, arguments.get("traffic_now") or 0)
             _replay_one(at, method, now, arguments)
             at.service.advance(now)
     return at
@@ -323,7 +328,14 @@ def _opened(world: bytes, policy: Policy) -> Replayed:
     snapshots = {}
     for name, now, size in heading["snapshots"]:
         snapshots[name], rest = SavedWorld(now, rest[:size]), rest[size:]
-    return Replayed(Service.restore(rest, policy), **{**heading, "snapshots": snapshots})
+    return Replayed(
+        Service.restore(rest, policy),
+        **{
+            **heading,
+            "snapshots": snapshots,
+            "described": described_of(heading.get("described")),
+        },
+    )
 
 
 def _replay_one(at: Replayed, method: str, now: Micros, arguments: dict[str, Any]) -> None:
@@ -333,6 +345,8 @@ def _replay_one(at: Replayed, method: str, now: Micros, arguments: dict[str, Any
             at.clock = arguments
         case "faults":
             at.faults = arguments
+        case "timeline" if at.described is not None:
+            at.described = at.described[0], arguments
         case "snapshot" if arguments["world"] is None:
             del at.snapshots[arguments["name"]]
         case "snapshot":
