@@ -51,7 +51,7 @@ def _opened(service: Service, world: Scenario) -> tuple[dict[str, Actor], dict[s
     return actors, endpoints
 
 
-def standing(
+def timeline_state(
     actors: Mapping[str, Actor], endpoints: Mapping[str, str], down: Iterable[str] = (), done: int = 0
 ) -> dict[str, Any]:
     """Return where a timeline stands, as JSON: accounts, endpoints, receivers down, how much is done."""
@@ -83,4 +83,4 @@ def opened_at(world: Scenario, until: Micros | None) -> Opened:
     for actor in actors.values():
         for token in actor.keys.values():
             keys.setdefault(actor.environment, token)
-    return Opened(service, keys, standing(actors, endpoints, down))
+    return Opened(service, keys, timeline_state(actors, endpoints, down))

@@ -11,7 +11,7 @@ from ranksim.core.clock import DISTANT_FUTURE, Micros, iso
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply, Step
 from ranksim.core.service.service import Service
-from ranksim.twin.sim.opening import opened_at, standing
+from ranksim.twin.sim.opening import opened_at, timeline_state
 from ranksim.twin.sim.receivers import SimulatedReceiver
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.settings import after, in_order
@@ -80,12 +80,12 @@ class ServedTimeline:
         _, _, action = self._actions[self._done]
         self._done += 1
         self.due, self.service, self.now, self._steps = self._next(), service, now, []
-        told = action.model_dump(mode="json", exclude={"at"}, exclude_defaults=True)
+        what = action.model_dump(mode="json", exclude={"at"}, exclude_defaults=True)
         try:
             apply(self, action)
         except BadInput as error:
-            told["refused"] = str(error)
-        return self._steps, told
+            what["refused"] = str(error)
+        return self._steps, what
 
     def answer(self, attempt: Attempt, now: Micros) -> Answer | None:
         """Return what a sender sees of a receiver that is down, or None: it is asked."""
@@ -95,7 +95,7 @@ class ServedTimeline:
     def saved(self) -> dict[str, Any]:
         """Return where it stands, as JSON."""
         down = [name for name, receiver in self.receivers.items() if receiver.down]
-        return standing(self.actors, self.endpoints, down, self._done)
+        return timeline_state(self.actors, self.endpoints, down, self._done)
 
     # What actions are done to
 
@@ -145,7 +145,7 @@ class ScenarioOrigin:
             if action.at.on(self.scenario.start) < self.start:
                 scenario = after(scenario, action)
         self.policy = scenario.policy
-        self.timeline(standing({}, {}))
+        self.timeline(timeline_state({}, {}))
         self._opened: tuple[bytes, dict[str, str], dict[str, Any]] | None = None
 
     def open(self) -> tuple[Service, dict[str, str], ServedTimeline]:
