@@ -25,6 +25,7 @@ from ranksim.core.errors import BadInput, listed
 from ranksim.core.extras import install_line
 from ranksim.judge.conformance import cli as judging
 from ranksim.judge.conformance.calibrate import cli as calibrating
+from ranksim.judge.load import record_cli as recording
 from ranksim.judge.load import tidy_cli as tidying
 from ranksim.planner.capacity import cli as planning
 from ranksim.planner.pricing import cli as pricing
@@ -420,6 +421,7 @@ REFERENCE: Commands = {
 TRACE: Commands = {
     "show": (judging.show, "Print exchanges whole."),
     "import": (tracing.import_trace, "Make a trace of HAR files or access logs."),
+    "record": (recording.record, "Pass an application's calls on, and write them down."),
     "calibrate": (calibrating.calibrate, "Find out which options a deployment takes."),
 }
 TIDY: Commands = {"tidy": (tidying.tidy, "Remove what earlier checks and loads created.")}
@@ -467,6 +469,7 @@ FORMER = {
 }
 """The present name of each command by its former one, under which it stays for a version, unlisted."""
 
+app.command("record", short_help="As `ranksim trace record`.", hidden=True)(spoken()(recording.record))
 EVERY = {**REFERENCE, **TRACE, **TIDY, **BESIDE, **COLUMNS}
 add_commands(app, {name: EVERY[name] for name in FORMER}, FORMER)
 add_group(app, "state", "As `ranksim serve state`.", STATE, hidden=True)

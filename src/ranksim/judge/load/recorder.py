@@ -96,7 +96,7 @@ class PartRecorder:
                 "effect": "unknown",
                 **described,
                 "request_headers": safe_headers(described["request_headers"]),
-                "body": hide_secrets(described["body"], self.salt),
+                "body": self._without_secrets(described["body"]),
             }
         )
         return name
@@ -108,7 +108,7 @@ class PartRecorder:
         *,
         status: int | None = None,
         headers: Mapping[str, str] | None = None,
-        response: str = "",
+        response: str | None = "",
         effect: str = "unknown",
         error: str | None = None,
     ) -> None:
@@ -119,7 +119,7 @@ class PartRecorder:
                 "received": received,
                 "status": status,
                 "response_headers": safe_headers(headers or {}),
-                "response": hide_secrets(response, self.salt),
+                "response": self._without_secrets(response),
                 "effect": effect,
                 "error": error,
             }
@@ -136,6 +136,9 @@ class PartRecorder:
     def shift(self, low: Micros, high: Micros) -> None:
         """Write down by how much the leader's clock, on another machine, is ahead of the one here."""
         self._write({"kind": "shift", "low": low, "high": high})
+
+    def _without_secrets(self, text: str | None) -> str | None:
+        return None if text is None else hide_secrets(text, self.salt)
 
     def hide(self, token: str) -> None:
         """Never write this from now on."""

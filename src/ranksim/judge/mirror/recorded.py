@@ -12,6 +12,7 @@ from ranksim.core.clock import Micros
 from ranksim.core.errors import BadInput
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.trace import Exchange, Header, Trace
+from ranksim.judge.conformance.history.exchange_reader import route
 from ranksim.judge.mirror.reading import KEYWORDS, OWNED, Item, ReadAccount, Reading
 
 SINGLES = ("account.get", "account.entitlements", "account.usage", "slots.get")
@@ -41,7 +42,7 @@ def read_recorded(source: Path | Trace) -> TracedAccounts:
     calls: dict[str, list[tuple[Micros, str]]] = {}
     owners = _owners(trace)
     for exchange in trace.exchanges:
-        key, operation = exchange.api_key, exchange.operations[0] if len(exchange.operations) == 1 else ""
+        key, operation = exchange.api_key, operation_of(exchange)
         if not key or operation not in OPERATIONS:
             continue
         if operation != STARTS:
@@ -87,7 +88,7 @@ def _owners(trace: Trace) -> dict[str, str]:
     stated = {name: key.account for name, key in trace.header.keys.items() if key.account}
     owners: dict[str, str] = {}
     for exchange in trace.exchanges:
-        if exchange.api_key and exchange.operations == ("account.get",):
+        if exchange.api_key and operation_of(exchange) == "account.get":
             data = _data(exchange)
             if isinstance(data, dict) and "id" in data:
                 owners[exchange.api_key] = str(data["id"])
@@ -96,6 +97,13 @@ def _owners(trace: Trace) -> dict[str, str]:
     if len(set(owners.values())) == 1:
         owners = dict.fromkeys(trace.header.keys, next(iter(owners.values()))) | owners
     return owners
+
+
+def operation_of(exchange: Exchange) -> str:
+    """Return the one operation of a call, which a recording of other tools tells by its path alone."""
+    if exchange.surface == "rest" and not exchange.operations:
+        return route(exchange.method, exchange.path)[0]
+    return exchange.operations[0] if len(exchange.operations) == 1 else ""
 
 
 def _account(
