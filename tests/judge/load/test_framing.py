@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranksim.judge.load.framing import CHUNKED, MOST_HEAD, TO_THE_END, Framer, Head, NotHttp, Piece
+from ranksim.judge.load.framing import CHUNKED, MOST_HEAD, TO_THE_END, Framer, Head, NotHttp, StreamPiece
 
 BODIES = st.binary(max_size=300)
 MESSAGES = st.lists(
@@ -38,7 +38,7 @@ def test_pieces_are_the_bytes_and_their_payload_the_bodies(
     messages: list[tuple[bytes, bool, list[int]]], cuts: list[int]
 ) -> None:
     stream = b"".join(written(*message) for message in messages)
-    framer, pieces, rest = Framer(length_of), list[Piece](), stream
+    framer, pieces, rest = Framer(length_of), list[StreamPiece](), stream
     for size in [*cuts, len(stream)]:
         part, rest = rest[:size], rest[size:]
         pieces += framer.feed(part)

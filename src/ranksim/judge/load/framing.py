@@ -60,7 +60,7 @@ class Head:
         return int(stated) if stated else None
 
 
-class Piece(NamedTuple):
+class StreamPiece(NamedTuple):
     """A piece of a message: its bytes as they came, and of a body what they carry, chunk sizes left out."""
 
     kind: Literal["head", "body", "end"]
@@ -77,7 +77,7 @@ class Framer:
         self._until_closed = False
         self._pieces = self._messages()
 
-    def feed(self, data: bytes) -> Iterator[Piece]:
+    def feed(self, data: bytes) -> Iterator[StreamPiece]:
         """Yield the pieces that are whole once these bytes came. Raises NotHttp."""
         self._pending += data
         while (piece := next(self._pieces)) is not None:
@@ -105,7 +105,7 @@ class Framer:
             yield None
         yield self._take(end + 1)
 
-    def _messages(self) -> Iterator[Piece | None]:
+    def _messages(self) -> Iterator[StreamPiece | None]:
         """Yield all pieces, message by message; None where more bytes are wanted."""
         while True:
             raw = b""
@@ -119,7 +119,7 @@ class Framer:
                     break  # blank lines before a request count for nothing (section 2.2)
                 if len(raw) > MOST_HEAD:
                     raise NotHttp("a head without end")
-            yield Piece("head", raw)
+            yield StreamPiece("head", raw)
             if not raw.strip():
                 continue
             length = self._length_of(raw)
@@ -131,24 +131,24 @@ class Framer:
                 yield from self._rest()
             else:
                 yield from self._counted(length)
-            yield Piece("end", b"")
+            yield StreamPiece("end", b"")
 
-    def _counted(self, length: int) -> Iterator[Piece | None]:
+    def _counted(self, length: int) -> Iterator[StreamPiece | None]:
         while length:
             part = self._take(min(length, len(self._pending)))
             if not part:
                 yield None
                 continue
             length -= len(part)
-            yield Piece("body", part, part)
+            yield StreamPiece("body", part, part)
 
-    def _rest(self) -> Iterator[Piece | None]:
+    def _rest(self) -> Iterator[StreamPiece | None]:
         self._until_closed = True
         while True:
             part = self._take(len(self._pending))
-            yield Piece("body", part, part) if part else None
+            yield StreamPiece("body", part, part) if part else None
 
-    def _chunks(self) -> Iterator[Piece | None]:
+    def _chunks(self) -> Iterator[StreamPiece | None]:
         size = -1
         while size:
             for line in self._line():
@@ -159,11 +159,11 @@ class Framer:
                     size = int(line.split(b";")[0].strip(), 16)
                 except ValueError:
                     raise NotHttp("a chunk without a size") from None
-                yield Piece("body", line)
+                yield StreamPiece("body", line)
             yield from self._counted(size)
             if size:
                 for line in self._line():
-                    yield None if line is None else Piece("body", line)
+                    yield None if line is None else StreamPiece("body", line)
         blank = False
         while not blank:  # trailers
             for line in self._line():
@@ -171,4 +171,4 @@ class Framer:
                     yield None
                     continue
                 blank = not line.strip()
-                yield Piece("body", line)
+                yield StreamPiece("body", line)

@@ -24,7 +24,7 @@ from ranksim.core.clock import Micros
 from ranksim.core.files import write_file
 from ranksim.core.service.routes import offered
 from ranksim.core.trace import Header, TraceKey
-from ranksim.judge.load.framing import TO_THE_END, UNSEEN, Framer, Head, NotHttp, Piece
+from ranksim.judge.load.framing import TO_THE_END, UNSEEN, Framer, Head, NotHttp, StreamPiece
 from ranksim.judge.load.merging import HEADER
 from ranksim.judge.load.recorder import PartRecorder
 
@@ -254,7 +254,7 @@ class _Connection:
             passed.append(framer.rest())
         return [part for part in passed if part]
 
-    def _ask(self, piece: Piece) -> bytes:
+    def _ask(self, piece: StreamPiece) -> bytes:
         if piece.kind == "head":
             if self._asking is None and not piece.raw.strip():
                 return piece.raw
@@ -293,7 +293,7 @@ class _Connection:
             return 0
         return TO_THE_END if head.length is None else head.length
 
-    def _answer(self, piece: Piece) -> bytes:
+    def _answer(self, piece: StreamPiece) -> bytes:
         if self._calls and self._calls[0].reply is not None:
             call = self._calls[0]
             call.answer.add(piece.payload)

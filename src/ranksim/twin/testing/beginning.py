@@ -7,10 +7,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ranksim.core.clock import Micros
-from ranksim.core.contract.policy import Policy
-
 if TYPE_CHECKING:
+    from ranksim.core.clock import Micros
+    from ranksim.core.contract.policy import Policy
     from ranksim.twin.sim.scenario import Scenario
     from ranksim.twin.sim.served import ScenarioOrigin
 
