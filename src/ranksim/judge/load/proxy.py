@@ -157,8 +157,8 @@ class RecordingProxy:
             return
         connection = _Connection(self, self._keys, self._recorder)
         passing = [
-            asyncio.ensure_future(self._pass(reader, up_writer, connection.asked)),
-            asyncio.ensure_future(self._pass(up_reader, writer, connection.answered)),
+            asyncio.ensure_future(self._pass(reader, up_writer, connection.requested)),
+            asyncio.ensure_future(self._pass(up_reader, writer, connection.replied)),
         ]
         try:
             await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
@@ -232,11 +232,11 @@ class _Connection:
         self._requests, self._replies = Framer(self._request_length), Framer(self._reply_length)
         self._is_seen = True
 
-    def asked(self, data: bytes) -> list[bytes]:
+    def requested(self, data: bytes) -> list[bytes]:
         """Return what is to be sent upstream for what a client sent."""
         return self._seen(self._requests, data, self._ask)
 
-    def answered(self, data: bytes) -> list[bytes]:
+    def replied(self, data: bytes) -> list[bytes]:
         """Return what is to be sent to the client for what the upstream sent: just that."""
         self._seen(self._replies, data, self._answer)
         return [data]
@@ -332,9 +332,9 @@ class _Connection:
         """Write down what was under way as the connection closed."""
         first = True
         for call in self._calls:
-            whole = first and call.reply is not None and self._replies.ends_with_connection and by_upstream
+            complete = first and call.reply is not None and self._replies.ends_with_connection and by_upstream
             who = "the upstream" if by_upstream else "the client"
-            self._ended(call, None if whole else f"{who} closed the connection")
+            self._ended(call, None if complete else f"{who} closed the connection")
             first = False
         self._calls.clear()
 

@@ -102,8 +102,8 @@ def record(
     merged = merge(directory, trace, partial=not complete)
     shutil.rmtree(directory)
     if json:
-        told = {"trace": str(trace), "exchanges": merged.exchanges, "unanswered": proxy.failures}
-        print_out(jsons.dumps(told) + "\n")
+        summary = {"trace": str(trace), "exchanges": merged.exchanges, "unanswered": proxy.failures}
+        print_out(jsons.dumps(summary) + "\n")
         return
     print_out(f"{merged.exchanges:,} calls recorded\ntrace: {trace}\nnext: ranksim compare {trace}\n")
 
