@@ -1,7 +1,6 @@
 """`ranksim trace record`: an application's own calls as a trace, by a proxy that passes them on."""
 
 import asyncio
-import json as jsons
 import secrets
 import shutil
 import signal
@@ -43,7 +42,6 @@ def record(
     exclusive: Annotated[
         bool, typer.Option("--exclusive", help="Nobody else uses these accounts meanwhile.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print what was recorded as JSON at the end.")] = False,
 ) -> None:
     """Stand between an application and an API, pass everything on as it is, and write a trace.
 
@@ -101,10 +99,6 @@ def record(
     trace = out / "trace.jsonl"
     merged = merge(directory, trace, partial=not complete)
     shutil.rmtree(directory)
-    if json:
-        summary = {"trace": str(trace), "exchanges": merged.exchanges, "unanswered": proxy.failures}
-        print_out(jsons.dumps(summary) + "\n")
-        return
     print_out(f"{merged.exchanges:,} calls recorded\ntrace: {trace}\nnext: ranksim compare {trace}\n")
 
 
