@@ -50,7 +50,8 @@ from ranksim.report.options import (
 )
 from ranksim.report.progress import show_progress
 from ranksim.report.terminal import check_results, plan_names, print_out, rendered, say, say_code
-from ranksim.twin.facade.cli import BESIDE, STATE, add_serve
+from ranksim.twin.facade.cli import BESIDE, add_serve
+from ranksim.twin.facade.state_cli import state_commands
 from ranksim.twin.sim.why import cli as asking
 from ranksim.twin.testing.beginning import beginning_of, origin_of
 
@@ -472,4 +473,4 @@ FORMER = {
 app.command("record", short_help="As `ranksim trace record`.", hidden=True)(spoken()(recording.record))
 EVERY = {**REFERENCE, **TRACE, **TIDY, **BESIDE, **COLUMNS}
 add_commands(app, {name: EVERY[name] for name in FORMER}, FORMER)
-add_group(app, "state", "As `ranksim serve state`.", STATE, hidden=True)
+add_group(app, "state", "As `ranksim serve state`.", state_commands(beginning_of), hidden=True)

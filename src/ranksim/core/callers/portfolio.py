@@ -7,17 +7,20 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, Literal, Protocol, TypeAlias
+from typing import Annotated, Any, Literal, Protocol, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
 from ranksim.core.callers.requests import competitor_body, domain_body, keywords_body, named_body, scan_body
 from ranksim.core.clock import Micros
 from ranksim.core.contract.quantities import TEXT, Frozen, Instant, Money, also
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, near
 from ranksim.core.service.bodies import MOST_KEYWORDS
 from ranksim.core.service.calls import Body, Reply
 from ranksim.core.service.service import Service
+
+MADE = "keyword "
+"""What keywords that are made up begin with."""
 
 Count = Annotated[int, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
@@ -40,10 +43,14 @@ class _FromText(Frozen):
 
 
 class KeySpec(_FromText):
-    """An API key by name, for the whole account or scoped to the domain with that host (S70)."""
+    """An API key by name, for the whole account or scoped to the domain with that host (S70).
+
+    `token` is what it is presented as, where that shall not be drawn.
+    """
 
     name: Text
     domain: str | None = None
+    token: Annotated[str, Field(pattern=r"^[A-Za-z0-9._~-]{8,200}$")] | None = None
 
 
 class GeographySpec(_FromText):
@@ -54,9 +61,25 @@ class GeographySpec(_FromText):
     language: str | None = None
 
 
-class ScanSpec(Frozen):
-    """A scan over all keyword lists of each domain: engine-device pairings × geographies (S23)."""
+class ListSpec(Frozen):
+    """A keyword list by name, with so many keywords or with these."""
 
+    name: Text
+    keywords: Count | tuple[Text, ...] = 0
+
+    @property
+    def size(self) -> int:
+        """How many keywords it has."""
+        return self.keywords if isinstance(self.keywords, int) else len(self.keywords)
+
+
+class ScanSpec(Frozen):
+    """A scan over keyword lists of each domain, all unless they are named: engine-device pairings ×
+    geographies (S23).
+    """
+
+    name: str = ""
+    lists: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
     engine_devices: Annotated[tuple[Text, ...], Field(min_length=1)] = ("google/desktop",)
     geographies: Annotated[tuple[GeographySpec, ...], Field(min_length=1)] = (GeographySpec(country="US"),)
     active: bool = True
@@ -65,15 +88,34 @@ class ScanSpec(Frozen):
 class PortfolioSpec(Frozen):
     """What an account tracks at the start: `domains` as a count or as hosts; the rest is per domain.
 
-    The keywords are dealt over the lists in turn; without a scan they take no slots (E47).
+    The keywords are dealt over the lists in turn, or lists are stated one by one; without a scan they take
+    no slots (E47). Labels are a count or names, competitors a count or hosts.
     """
 
     domains: Annotated[int, Field(ge=1)] | Annotated[tuple[Text, ...], Field(min_length=1)] = 1
-    lists: Annotated[int, Field(ge=1)] = 1
+    lists: Annotated[int, Field(ge=1)] | tuple[ListSpec, ...] = 1
     keywords: Count = 0
     scans: tuple[ScanSpec, ...] = (ScanSpec(),)
-    labels: Count = 0
-    competitors: Count = 0
+    labels: Count | tuple[Text, ...] = 0
+    competitors: Count | tuple[Text, ...] = 0
+
+    @model_validator(mode="after")
+    def _lists_fit(self) -> Self:
+        names = self.list_sizes()
+        if isinstance(self.lists, tuple) and self.keywords:
+            raise ValueError("write keywords into the lists, as they are stated one by one")
+        if isinstance(self.lists, tuple) and len(names) < len(self.lists):
+            raise ValueError("two lists have one name; give each its own")
+        for name in (name for scan in self.scans for name in scan.lists or () if name not in names):
+            raise ValueError(f"a scan covers list {name!r}, and there is none{near(name, names)}")
+        return self
+
+    def list_sizes(self) -> dict[str, int]:
+        """How many keywords each list has, by name."""
+        if isinstance(self.lists, tuple):
+            return {each.name: each.size for each in self.lists}
+        dealt = range(self.keywords)
+        return {f"list {number + 1}": len(dealt[number :: self.lists]) for number in range(self.lists)}
 
     def hosts(self, account: str, after: int = 0) -> tuple[str, ...]:
         """The hosts of the domains, for the account of that name; numbers go on `after` some domains."""
@@ -85,9 +127,15 @@ class PortfolioSpec(Frozen):
 
     def slots(self) -> int:
         """The slots it takes (S23, S24)."""
-        per_keyword = sum(len(s.engine_devices) * len(s.geographies) for s in self.scans if s.active)
-        domains = len(self.domains) if isinstance(self.domains, tuple) else self.domains
-        return domains * self.keywords * per_keyword
+        sizes = self.list_sizes()
+        tracked = sum(
+            sum(sizes[name] for name in scan.lists or sizes)
+            * len(scan.engine_devices)
+            * len(scan.geographies)
+            for scan in self.scans
+            if scan.active
+        )
+        return tracked * (len(self.domains) if isinstance(self.domains, tuple) else self.domains)
 
 
 class CooldownSpec(Frozen):
@@ -169,7 +217,7 @@ class Actor:
         """Make keywords that this domain has never had: "keyword 1", "keyword 2" and so on."""
         made = self.words.get(domain, 0)
         self.words[domain] = made + count
-        return [f"keyword {number}" for number in range(made + 1, made + count + 1)]
+        return [f"{MADE}{number}" for number in range(made + 1, made + count + 1)]
 
 
 class Host(Protocol):
@@ -203,7 +251,7 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
             service.set_cooldown(account, cooling.spend, actor.hosts[cooling.domain], cooling.since, now)
     for key in spec.keys:
         domain = actor.hosts[key.domain] if key.domain is not None else None
-        actor.keys[key.name] = service.issue_key(account, key.name, now, domain=domain)
+        actor.keys[key.name] = service.issue_key(account, key.name, now, domain=domain, token=key.token or "")
     if spec.status != "active":
         service.set_status(account, spec.status, now)
     return actor
@@ -222,22 +270,41 @@ def portfolio_of(actor: Actor, spec: PortfolioSpec, sites: Iterable[str]) -> Mak
         domain = (yield "domains.create", domain_body(site))["id"]
         actor.domains.append(domain)
         actor.hosts[site] = domain
-        lists = actor.lists[domain] = []
-        for number in range(1, spec.lists + 1):
-            lists.append((yield "keyword_lists.create", named_body(domain, f"list {number}"))["id"])
-        words = actor.fresh_words(domain, spec.keywords)
-        for number, list_id in enumerate(lists):
-            dealt = words[number :: spec.lists]
-            for first in range(0, len(dealt), MOST_KEYWORDS):
-                yield "keywords.create", keywords_body(list_id, dealt[first : first + MOST_KEYWORDS])
+        ids: dict[str, str] = {}
+        for name in spec.list_sizes():
+            ids[name] = (yield "keyword_lists.create", named_body(domain, name))["id"]
+        lists = actor.lists[domain] = list(ids.values())
+        for list_id, words in zip(lists, _words(actor, domain, spec), strict=True):
+            for first in range(0, len(words), MOST_KEYWORDS):
+                yield "keywords.create", keywords_body(list_id, words[first : first + MOST_KEYWORDS])
         scans = actor.scans[domain] = []
         for number, scan in enumerate(spec.scans, 1):
-            made = yield "scans.create", _scan(domain, lists, scan, number)
+            covered = [ids[name] for name in scan.lists or ids]
+            made = yield "scans.create", _scan(domain, covered, scan, number)
             scans += [made["id"]] if made else []
-        for number in range(1, spec.labels + 1):
-            yield "labels.create", named_body(domain, f"label {number}")
-        for number in range(1, spec.competitors + 1):
-            yield "competitors.create", competitor_body(domain, f"rival{number}.{site}")
+        for name in _numbered(spec.labels, "label {}"):
+            yield "labels.create", named_body(domain, name)
+        for host in _numbered(spec.competitors, f"rival{{}}.{site}"):
+            yield "competitors.create", competitor_body(domain, host)
+
+
+def _words(actor: Actor, domain: str, spec: PortfolioSpec) -> list[list[str]]:
+    """Return the keywords of each list; those that are made go on behind those that are stated."""
+    if not isinstance(spec.lists, tuple):
+        words = actor.fresh_words(domain, spec.keywords)
+        return [words[number :: spec.lists] for number in range(spec.lists)]
+    stated = [text for each in spec.lists if isinstance(each.keywords, tuple) for text in each.keywords]
+    numbers = [int(text.removeprefix(MADE)) for text in stated if re.fullmatch(f"{MADE}[0-9]{{1,9}}", text)]
+    actor.words[domain] = max(numbers, default=0)
+    return [
+        actor.fresh_words(domain, each.keywords) if isinstance(each.keywords, int) else list(each.keywords)
+        for each in spec.lists
+    ]
+
+
+def _numbered(stated: int | tuple[str, ...], name: str) -> Iterable[str]:
+    """Return what is stated, or so many made-up names."""
+    return stated if isinstance(stated, tuple) else (name.format(number) for number in range(1, stated + 1))
 
 
 def make_portfolio(make: Callable[[str, Body], Any], making: Making) -> None:
@@ -250,7 +317,10 @@ def make_portfolio(make: Callable[[str, Body], Any], making: Making) -> None:
 
 def _scan(domain: str, lists: list[str], scan: ScanSpec, number: int) -> Body:
     places = [place.model_dump(exclude_none=True) for place in scan.geographies]
-    return {**scan_body(domain, lists, f"scan {number}", scan.engine_devices, places), "active": scan.active}
+    return {
+        **scan_body(domain, lists, scan.name or f"scan {number}", scan.engine_devices, places),
+        "active": scan.active,
+    }
 
 
 def _make(host: Host, actor: Actor, operation: str, body: Body) -> Any:

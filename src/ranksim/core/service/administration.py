@@ -171,15 +171,22 @@ def allowance(ctx: Context, account: Account, metric: str) -> int:
     return limit
 
 
-def issue_key(ctx: Context, account: Account, name: str, now: int, domain: str | None = None) -> Key:
-    """Issue an API key, for the account's environment, bound to one domain if that is given (S2, S70)."""
+def issue_key(
+    ctx: Context, account: Account, name: str, now: int, domain: str | None = None, token: str = ""
+) -> Key:
+    """Issue an API key, for the account's environment, bound to one domain if that is given (S2, S70).
+
+    Its token is drawn unless it is stated.
+    """
+    if token in ctx.state.keys:
+        raise BadInput(f"key {name!r}: its token is that of another key; give each its own")
     if domain is not None and domain not in account.domains:
         raise BadInput(f"key {name!r}: account {account.name!r} has no domain {domain!r}")
     serial = ctx.state.next_serial()
     digest = sha256(f"{ctx.state.seed}/{account.id}/{name}/{serial}".encode()).hexdigest()
     prefix = "live" if account.environment == "production" else "test"
     key = Key(
-        token=f"rk_{prefix}_{digest[:32]}",
+        token=token or f"rk_{prefix}_{digest[:32]}",
         name=name,
         account=account.id,
         environment=account.environment,

@@ -446,10 +446,12 @@ class Service:
             self._ctx, name, plan, now, anchor, status, add_ons, environment
         ).id
 
-    def issue_key(self, account: str, name: str, now: int, domain: str | None = None) -> str:
-        """Issue an API key, bound to one domain if that is given, and give its token (S70)."""
+    def issue_key(self, account: str, name: str, now: int, domain: str | None = None, token: str = "") -> str:
+        """Issue an API key, bound to one domain if that is given, and give its token (S70), drawn unless
+        stated.
+        """
         self._advance(now)
-        return administration.issue_key(self._ctx, self._account(account), name, now, domain).token
+        return administration.issue_key(self._ctx, self._account(account), name, now, domain, token).token
 
     def withdraw_key(self, token: str, now: int) -> None:
         """Withdraw an API key: from now on it is unknown."""

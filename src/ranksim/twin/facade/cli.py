@@ -312,10 +312,6 @@ def serve(options: ServeOptions, read: ReadWorld, read_origin: "ReadOrigin") -> 
                 kept.close()
 
 
-STATE: Commands = {
-    "export": (state_cli.export_state, "Write a world into one file."),
-    "import": (state_cli.import_state, "Begin a state file with it."),
-}
 BESIDE: Commands = {
     "receive": (receive, "Record webhook deliveries."),
     "trigger": (control_cli.trigger, "Let a webhook event come about."),
@@ -343,7 +339,7 @@ def add_serve(app: typer.Typer, read: ReadWorld, read_origin: "ReadOrigin") -> N
     line, serving = "Serve a fake deployment of the API.", partial(serve, read=read, read_origin=read_origin)
     alone = command_of(ServeOptions, update_wrapper(serving, serve))
     made = add_group(app, "serve", line, BESIDE, alone=alone, group=_Serving)
-    add_group(made, "state", "Back up the world that a deployment serves.", STATE)
+    add_group(made, "state", "Back up the world that a deployment serves.", state_cli.state_commands(read))
 
 
 def _check(state: Path | None, policy: "Policy") -> None:

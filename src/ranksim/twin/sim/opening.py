@@ -48,6 +48,8 @@ def _opened(service: Service, world: Scenario) -> tuple[dict[str, Actor], dict[s
         if reply.status >= 400 or reply.body is None:
             raise BadInput(f"receivers.{name}: the service refused the endpoint: {reply.body}")
         endpoints[name] = reply.body["data"]["id"]
+        if receiver.secret:
+            service.state.endpoints[endpoints[name]].secret = receiver.secret
     return actors, endpoints
 
 

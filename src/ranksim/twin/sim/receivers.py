@@ -31,18 +31,19 @@ class OutageSpec(Frozen):
 class ReceiverSpec(Frozen):
     """A webhook endpoint of an account and the program behind it.
 
-    The endpoint is account-wide, or bound to the `domain` with that host; no `event_types` means all. The
-    receiver answers after a draw of `latency` with `status`, or with the statuses of `script` in turn: one
-    for each attempt number of an event, the last for all further ones (`script_by: attempt`), or one for
-    each request, round and round (`cycle`). It is down during `outages`, and at random when `mtbf` (up time)
-    and `mttr` (down time) are given; `when_down` says what a sender then sees: connection refused, no
-    answer, or a status.
+    The endpoint is account-wide, or bound to the `domain` with that host; no `event_types` means all. It
+    signs with `secret`, drawn if none is stated. The receiver answers after a draw of `latency` with
+    `status`, or with the statuses of `script` in turn: one for each attempt number of an event, the last
+    for all further ones (`script_by: attempt`), or one for each request, round and round (`cycle`). It is
+    down during `outages`, and at random when `mtbf` (up time) and `mttr` (down time) are given; `when_down`
+    says what a sender then sees: connection refused, no answer, or a status.
     """
 
     account: str
     domain: str | None = None
     event_types: tuple[str, ...] = ()
     url: str = ""
+    secret: str = ""
     latency: Distribution = Distribution(kind="constant", durations=(200 * MILLISECOND,))
     status: Status = 200
     script: Annotated[tuple[Status | Silence, ...], Field(min_length=1)] | None = None

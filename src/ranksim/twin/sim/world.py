@@ -350,6 +350,8 @@ class World(SimpyClock):
             self.receivers[name] = self._by_endpoint[endpoint] = receiver
             self._by_url.setdefault(receiver.url, receiver)
             self.endpoints[name] = endpoint
+            if spec.secret:
+                self.service.state.endpoints[endpoint].secret = spec.secret
             if self.tally is not None:
                 self.tally.endpoint_names[endpoint] = name
                 self.tally.outages[endpoint] = receiver.outages

@@ -67,3 +67,21 @@ def test_bytes_that_are_no_text_are_refused() -> None:
     with World() as world:
         reply = world.client(world.control_token).post("/_ranksim/state", content=b"\xff\xfe")
         assert (reply.status_code, reply.json()["detail"]) == (400, "The body is no text in UTF-8.")
+
+
+def test_the_world_is_given_as_a_scenario_that_begins_as_it_stands() -> None:
+    with World() as world:
+        post(world, YAML)
+        made = world.client(world.key).post("/v1/domains", json={"host": "new.example"})
+        assert made.status_code == 201
+        control = world.client(world.control_token)
+        stated = control.get("/_ranksim/state?as=scenario")
+        assert stated.json()["accounts"]["acme"]["further"][-1]["domains"] == ["new.example"]
+        usage = world.client(world.key).get("/v1/account/usage").json()["data"]
+        with World() as other:
+            assert post(other, stated.text, "application/json")[0] == 200
+            assert other.key == world.key
+            assert domains(other) == 4
+            assert other.client(other.key).get("/v1/account/usage").json()["data"] == usage
+        assert control.get("/_ranksim/state?as=yaml").status_code == 422
+        assert "serial" in control.get("/_ranksim/state").json()

@@ -285,3 +285,28 @@ class Ending(Event):
 
     def __exit__(self, *_: object) -> None:
         self.set()
+
+
+NEAR = """\
+scenario: 1
+start: 2026-03-27T10:00:00Z
+length: 1d
+accounts:
+  acme: {plan: pro, keys: [{name: main, token: my-fixed-key}], portfolio: {domains: 2, keywords: 7}}
+"""
+
+
+def test_a_scenario_becomes_a_state_file_and_a_scenario_again(tmp_path: Path) -> None:
+    near, state, out = tmp_path / "near.yaml", tmp_path / "world.db", tmp_path / "out.yaml"
+    near.write_text(NEAR, encoding="utf-8")
+    assert tell("serve", "state", "import", near, state) == (0, f"Written to {state}\n")
+    assert tell("serve", "state", "export", state, out, "--as", "scenario") == (0, f"Written to {out}\n")
+    stated = out.read_text(encoding="utf-8")
+    assert "token: my-fixed-key" in stated
+    assert "site2.acme.example" in stated
+    again = tmp_path / "again.db"
+    assert tell("serve", "state", "import", out, again) == (0, f"Written to {again}\n")
+    code, said = tell("serve", "state", "export", state, out, "--as", "yaml")
+    assert (code, said) == (2, "ranksim: --as: expected one of state, scenario, found 'yaml'\n")
+    code, said = tell("serve", "state", "import", near, tmp_path / "more.db", "--policy", "policy.yaml")
+    assert (code, said[:50]) == (2, "ranksim: --policy: a scenario says its policy; lea")

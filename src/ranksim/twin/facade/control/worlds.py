@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic_core import to_json
 from typing_extensions import TypedDict  # typing's has too little for pydantic before Python 3.12
 
+from ranksim.core.callers.stated import stated_scenario
 from ranksim.core.clock import iso
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.errors import BadInput
@@ -160,10 +161,25 @@ def _saved(name: str, saved: SavedWorld) -> SnapshotShown:
     return {"name": name, "now": iso(saved.now), "bytes": len(saved.world)}
 
 
+class StateQuery(Frozen):
+    """What state is given as."""
+
+    form: Literal["state", "scenario"] = Field(
+        "state", alias="as", description="All state, or a scenario that begins as the world stands."
+    )
+
+
 @router.add("GET", "/state", answer=Json)
-async def get_state(twin: Twin) -> bytes:
-    """Give all state of the service as JSON, secrets included: times in µs, money in µUSD."""
-    return twin.service.save()
+async def get_state(twin: Twin, query: StateQuery) -> bytes:
+    """Give all state of the service as JSON, secrets included: times in µs, money in µUSD.
+
+    `?as=scenario` gives a scenario of what a file states of it: accounts, keys, portfolios, use, endpoints.
+    """
+    if query.form == "state":
+        return twin.service.save()
+    now = twin.now()
+    twin.work(now)
+    return to_json(stated_scenario(twin.service.state, twin.policy, now))
 
 
 @router.add("POST", "/state", most=MOST_SNAPSHOT, example={})

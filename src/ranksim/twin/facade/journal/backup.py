@@ -9,7 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+from pydantic_core import to_json
+
+from ranksim.core.callers.stated import stated_scenario
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.twin.facade.journal.sqlite import StateFile, pack_file
@@ -60,6 +64,18 @@ def verify_file(path: Path, policy: Policy) -> SoundFile:
 def export_file(path: Path, policy: Policy) -> bytes:
     """Return a state file as one whole file that was closed. Raises BadInput as `verify_file` does."""
     return pack_file(dump_world(verify_file(path, policy).twin), policy_digest(policy))
+
+
+def export_scenario(path: Path, policy: Policy) -> bytes:
+    """Return a state file as a scenario, in JSON. Raises BadInput, also for what no scenario states."""
+    twin = verify_file(path, policy).twin
+    return to_json(stated_scenario(twin.service.state, twin.policy, twin.now()))
+
+
+def begin_file(beginning: dict[str, Any]) -> bytes:
+    """Return a state file in which a world begins, as settings of a twin say. Raises BadInput."""
+    twin = Twin(**beginning, signature_clock="wall", sender=Scripted())
+    return pack_file(dump_world(twin), policy_digest(twin.policy))
 
 
 @contextmanager

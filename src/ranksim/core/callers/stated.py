@@ -1,0 +1,177 @@
+"""The accounts of a service as a scenario states them: plans, keys, portfolios, what is used."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Any, TypeVar
+
+from ranksim.core.callers.portfolio import (
+    AccountSpec,
+    CooldownSpec,
+    GeographySpec,
+    KeySpec,
+    ListSpec,
+    PortfolioSpec,
+    ScanSpec,
+    UsedSpec,
+)
+from ranksim.core.clock import DAY, Micros, format_duration, iso
+from ranksim.core.contract.policy import Policy
+from ranksim.core.errors import BadInput
+from ranksim.core.rules import admission
+from ranksim.core.rules.terms import terms_of
+from ranksim.core.service.state import Account, Domain, Scan, State
+
+LENGTH = 30 * DAY
+"""How long the scenario of a world lasts that nobody limits."""
+
+Row = TypeVar("Row")
+
+
+def stated_scenario(state: State, policy: Policy, now: Micros) -> dict[str, Any]:
+    """Return, as JSON, a scenario whose world begins as a service stands at an instant.
+
+    It states accounts, keys with tokens, domains, lists, keywords, labels, competitors, scans, endpoints with
+    secrets, and what is used; what jobs under way reserve is spent. It has no past: no jobs, events and
+    deliveries, no windows of rate limits; ids are new. Raises BadInput for what no scenario states.
+    """
+    names = _unique({id: account.name for id, account in state.accounts.items()})
+    accounts = {
+        name: _account(state, policy, state.accounts[id], now).model_dump(mode="json", exclude_defaults=True)
+        for id, name in names.items()
+    }
+    receivers, disabled = {}, []
+    for number, endpoint in enumerate(state.endpoints.values(), 1):
+        receivers[f"endpoint-{number}"] = {
+            "account": names[endpoint.account],
+            "domain": None if endpoint.domain is None else state.domains[endpoint.domain].host,
+            "event_types": endpoint.event_types,
+            "url": endpoint.url,
+            "secret": endpoint.secret,
+        }
+        if not endpoint.enabled:
+            off = {"at": iso(now), "do": "edit_endpoint", "receiver": f"endpoint-{number}", "enabled": False}
+            disabled.append(off)
+    stated = {"policy": policy.model_dump(mode="json")} if policy != Policy() else {}
+    return {
+        "scenario": 1,
+        "start": iso(now),
+        "length": format_duration(LENGTH),
+        "seed": state.seed,
+        **stated,
+        "accounts": accounts,
+        "receivers": receivers,
+        "timeline": disabled,
+    }
+
+
+def _account(state: State, policy: Policy, account: Account, now: Micros) -> AccountSpec:
+    domains = [state.domains[id] for id in account.domains]
+    hosts = [domain.host for domain in domains]
+    for place, host in enumerate(hosts):
+        if host in hosts[:place]:
+            raise BadInput(
+                f"account {account.name!r}: has two domains of host {host}, which no scenario states"
+            )
+    if account.books.active > account.books.slot_limit:
+        raise BadInput(
+            f"account {account.name!r}: uses more slots than its plan has, which no scenario states"
+        )
+    keys = {key.token: key for key in state.keys.values() if key.account == account.id and not key.withdrawn}
+    named = _unique({token: key.name for token, key in keys.items()})
+    of = {id: domain.host for id, domain in state.domains.items()}
+    portfolios = _portfolios(state, account, domains)
+    return AccountSpec(
+        plan=account.plan,
+        status=account.status,
+        anchor=account.books.anchor,
+        add_ons={name: number for name, number in account.add_ons.items() if number},
+        environment="sandbox" if account.environment == "sandbox" else "production",
+        keys=tuple(
+            KeySpec(name=named[token], token=token, domain=None if key.domain is None else of[key.domain])
+            for token, key in keys.items()
+        ),
+        portfolio=portfolios[0] if portfolios else None,
+        further=tuple(portfolios[1:]),
+        used=_used(state, policy, account, now),
+    )
+
+
+def _used(state: State, policy: Policy, account: Account, now: Micros) -> UsedSpec:
+    quotas, cooldowns = policy.catalogue.plans[account.plan].quotas, []
+    for name, row in account.cooldowns.items():
+        owner, _, spend = name.partition("/")
+        domain = state.domains.get(owner if owner != "account" else next(iter(account.domains), ""))
+        if domain is not None and row.since <= now < row.since + row.length:
+            cooling = {"spend": spend, "domain": domain.host, "since": row.since}
+            cooldowns.append(CooldownSpec.model_validate(cooling))
+    return UsedSpec(
+        metrics={metric: admission.used_at(now, account.meters[metric]) for metric in quotas},
+        spent=admission.spent_at(now, account.books, terms_of(policy)),
+        held=admission.held_at(now, account.books),
+        cooldowns=tuple(cooldowns),
+    )
+
+
+def _portfolios(state: State, account: Account, domains: Iterable[Domain]) -> list[PortfolioSpec]:
+    """State each domain as a portfolio of its own."""
+    lists = _by_domain(state.keyword_lists, account.keyword_lists)
+    scans = _by_domain(state.scans, account.scans)
+    labels, competitors = (
+        _by_domain(state.labels, account.labels),
+        _by_domain(state.competitors, account.competitors),
+    )
+    made = []
+    for domain in domains:
+        names = _unique({each.id: each.name for each in lists[domain.id]})
+        stated = [
+            ListSpec(
+                name=names[each.id], keywords=tuple(state.keywords[id].text for id in each.words.values())
+            )
+            for each in lists[domain.id]
+        ]
+        made.append(
+            PortfolioSpec(
+                domains=(domain.host,),
+                lists=tuple(stated),
+                scans=tuple(
+                    _scan(scan, names) for scan in scans[domain.id] if names.keys() & set(scan.lists)
+                ),
+                labels=tuple(each.name for each in labels[domain.id]),
+                competitors=tuple(each.host for each in competitors[domain.id]),
+            )
+        )
+    return made
+
+
+def _scan(scan: Scan, names: Mapping[str, str]) -> ScanSpec:
+    places = []
+    for text in scan.geographies:
+        country, location, language = text.split("/")
+        places.append(GeographySpec(country=country, location_id=location or None, language=language or None))
+    return ScanSpec(
+        name=scan.name,
+        lists=tuple(names[id] for id in scan.lists if id in names),
+        engine_devices=tuple(scan.engine_devices),
+        geographies=tuple(places),
+        active=scan.active,
+    )
+
+
+def _by_domain(table: Mapping[str, Any], ids: Iterable[str]) -> defaultdict[str, list[Any]]:
+    grouped: defaultdict[str, list[Any]] = defaultdict(list)
+    for id in ids:
+        grouped[table[id].domain].append(table[id])
+    return grouped
+
+
+def _unique(names: Mapping[str, str]) -> dict[str, str]:
+    """Return names with a number behind those that others have too."""
+    made, taken = {}, set[str]()
+    for id, name in names.items():
+        numbered = (name if number == 1 else f"{name}-{number}" for number in count(1))
+        made[id] = next(each for each in numbered if each not in taken)
+        taken.add(made[id])
+    return made
