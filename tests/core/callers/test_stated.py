@@ -184,3 +184,18 @@ def test_two_keys_with_one_token_are_refused() -> None:
     assert service.issue_key(account, "fixed", NOW, token="my-own-token") == "my-own-token"
     with pytest.raises(BadInput, match="'again': its token is that of another key"):
         service.issue_key(account, "again", NOW, token=key)
+
+
+@pytest.mark.parametrize(
+    ("site", "sentence"),
+    [
+        ({"lists": [{"name": "a"}, {"name": "a"}]}, "two lists have one name"),
+        ({"lists": [{"name": "main"}], "scans": [{"name": "s", "lists": ["mian"]}]}, "did you mean 'main'"),
+        ({"lists": [{"name": "a", "keywords": 5001}], "scans": [{"name": "s"}]}, "takes 5,?001 slots where"),
+        ({"labels": [""]}, "labels"),
+    ],
+)
+def test_what_is_wrong_with_a_site_is_one_sentence(site: dict[str, Any], sentence: str) -> None:
+    acme = {"plan": "pro", "sites": [{"host": "one.example", **site}]}
+    with pytest.raises(BadInput, match=sentence):
+        begun({"start": "2026-03-04T10:00:00Z", "length": "1d", "accounts": {"acme": acme}})

@@ -61,6 +61,42 @@ class GeographySpec(_FromText):
     language: str | None = None
 
 
+class ScanSpec(Frozen):
+    """A scan over all keyword lists of each domain: engine-device pairings × geographies (S23)."""
+
+    engine_devices: Annotated[tuple[Text, ...], Field(min_length=1)] = ("google/desktop",)
+    geographies: Annotated[tuple[GeographySpec, ...], Field(min_length=1)] = (GeographySpec(country="US"),)
+    active: bool = True
+
+
+class PortfolioSpec(Frozen):
+    """What an account tracks at the start: `domains` as a count or as hosts; the rest is per domain.
+
+    The keywords are dealt over the lists in turn; without a scan they take no slots (E47).
+    """
+
+    domains: Annotated[int, Field(ge=1)] | Annotated[tuple[Text, ...], Field(min_length=1)] = 1
+    lists: Annotated[int, Field(ge=1)] = 1
+    keywords: Count = 0
+    scans: tuple[ScanSpec, ...] = (ScanSpec(),)
+    labels: Count = 0
+    competitors: Count = 0
+
+    def hosts(self, account: str, after: int = 0) -> tuple[str, ...]:
+        """The hosts of the domains, for the account of that name; numbers go on `after` some domains."""
+        if isinstance(self.domains, tuple):
+            return self.domains
+        label = host_label(account)
+        numbers = range(after + 1, after + self.domains + 1)
+        return tuple(f"site{number}.{label}.example" for number in numbers)
+
+    def slots(self) -> int:
+        """The slots it takes (S23, S24)."""
+        per_keyword = sum(len(s.engine_devices) * len(s.geographies) for s in self.scans if s.active)
+        domains = len(self.domains) if isinstance(self.domains, tuple) else self.domains
+        return domains * self.keywords * per_keyword
+
+
 class ListSpec(Frozen):
     """A keyword list by name, with so many keywords or with these."""
 
@@ -73,69 +109,41 @@ class ListSpec(Frozen):
         return self.keywords if isinstance(self.keywords, int) else len(self.keywords)
 
 
-class ScanSpec(Frozen):
-    """A scan over keyword lists of each domain, all unless they are named: engine-device pairings ×
-    geographies (S23).
-    """
+class SiteScanSpec(ScanSpec):
+    """A scan by name over the lists with these names, or over all (S23)."""
 
-    name: str = ""
+    name: Text
     lists: Annotated[tuple[Text, ...], Field(min_length=1)] | None = None
-    engine_devices: Annotated[tuple[Text, ...], Field(min_length=1)] = ("google/desktop",)
-    geographies: Annotated[tuple[GeographySpec, ...], Field(min_length=1)] = (GeographySpec(country="US"),)
-    active: bool = True
 
 
-class PortfolioSpec(Frozen):
-    """What an account tracks at the start: `domains` as a count or as hosts; the rest is per domain.
+class SiteSpec(Frozen):
+    """A domain stated by itself, with all that it has by name."""
 
-    The keywords are dealt over the lists in turn, or lists are stated one by one; without a scan they take
-    no slots (E47). Labels are a count or names, competitors a count or hosts.
-    """
-
-    domains: Annotated[int, Field(ge=1)] | Annotated[tuple[Text, ...], Field(min_length=1)] = 1
-    lists: Annotated[int, Field(ge=1)] | tuple[ListSpec, ...] = 1
-    keywords: Count = 0
-    scans: tuple[ScanSpec, ...] = (ScanSpec(),)
-    labels: Count | tuple[Text, ...] = 0
-    competitors: Count | tuple[Text, ...] = 0
+    host: Text
+    lists: tuple[ListSpec, ...] = ()
+    scans: tuple[SiteScanSpec, ...] = ()
+    labels: tuple[Text, ...] = ()
+    competitors: tuple[Text, ...] = ()
 
     @model_validator(mode="after")
     def _lists_fit(self) -> Self:
-        names = self.list_sizes()
-        if isinstance(self.lists, tuple) and self.keywords:
-            raise ValueError("write keywords into the lists, as they are stated one by one")
-        if isinstance(self.lists, tuple) and len(names) < len(self.lists):
-            raise ValueError("two lists have one name; give each its own")
+        names = [each.name for each in self.lists]
         for name in (name for scan in self.scans for name in scan.lists or () if name not in names):
             raise ValueError(f"a scan covers list {name!r}, and there is none{near(name, names)}")
+        if len(set(names)) < len(names):
+            raise ValueError("two lists have one name; give each its own")
         return self
-
-    def list_sizes(self) -> dict[str, int]:
-        """How many keywords each list has, by name."""
-        if isinstance(self.lists, tuple):
-            return {each.name: each.size for each in self.lists}
-        dealt = range(self.keywords)
-        return {f"list {number + 1}": len(dealt[number :: self.lists]) for number in range(self.lists)}
-
-    def hosts(self, account: str, after: int = 0) -> tuple[str, ...]:
-        """The hosts of the domains, for the account of that name; numbers go on `after` some domains."""
-        if isinstance(self.domains, tuple):
-            return self.domains
-        label = host_label(account)
-        numbers = range(after + 1, after + self.domains + 1)
-        return tuple(f"site{number}.{label}.example" for number in numbers)
 
     def slots(self) -> int:
         """The slots it takes (S23, S24)."""
-        sizes = self.list_sizes()
-        tracked = sum(
+        sizes = {each.name: each.size for each in self.lists}
+        return sum(
             sum(sizes[name] for name in scan.lists or sizes)
             * len(scan.engine_devices)
             * len(scan.geographies)
             for scan in self.scans
             if scan.active
         )
-        return tracked * (len(self.domains) if isinstance(self.domains, tuple) else self.domains)
 
 
 class CooldownSpec(Frozen):
@@ -161,7 +169,8 @@ class UsedSpec(Frozen):
 class AccountSpec(Frozen):
     """A customer account: plan, subscription status, billing anchor, add-ons by count, keys, portfolio.
 
-    `further` are portfolios of other domains, which track something else; `used` is what is used already.
+    `further` are portfolios of other domains, which track something else, `sites` domains stated one by one;
+    `used` is what is used already.
     """
 
     plan: str
@@ -172,6 +181,7 @@ class AccountSpec(Frozen):
     keys: tuple[KeySpec, ...] = (KeySpec(name="main"),)
     portfolio: PortfolioSpec | None = None
     further: tuple[PortfolioSpec, ...] = ()
+    sites: tuple[SiteSpec, ...] = ()
     used: UsedSpec | None = None
 
     @property
@@ -179,9 +189,14 @@ class AccountSpec(Frozen):
         """All its portfolios."""
         return (*(() if self.portfolio is None else (self.portfolio,)), *self.further)
 
+    def slots(self) -> int:
+        """The slots it takes at the start (S23, S24)."""
+        return sum(part.slots() for part in self.portfolios) + sum(site.slots() for site in self.sites)
+
     def hosts(self, name: str) -> tuple[str, ...]:
         """The hosts of the domains it starts with."""
-        return tuple(host for portfolio in self.portfolios for host in portfolio.hosts(name))
+        counted = (host for portfolio in self.portfolios for host in portfolio.hosts(name))
+        return (*counted, *(site.host for site in self.sites))
 
 
 @dataclass(slots=True)
@@ -245,6 +260,8 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
     actor = Actor(name, account, spec.environment)
     for portfolio in spec.portfolios:
         make_portfolio(partial(_make, host, actor), portfolio_of(actor, portfolio, portfolio.hosts(name)))
+    for site in spec.sites:
+        make_portfolio(partial(_make, host, actor), site_of(actor, site))
     if spec.used is not None:
         service.set_usage(account, spec.used.metrics, spec.used.spent, spec.used.held, now)
         for cooling in spec.used.cooldowns:
@@ -266,45 +283,53 @@ def portfolio_of(actor: Actor, spec: PortfolioSpec, sites: Iterable[str]) -> Mak
 
     `actor` gets to know the ids as they are made.
     """
+    words = tuple(f"{MADE}{number}" for number in range(1, spec.keywords + 1))
+    lists = tuple(
+        ListSpec(name=f"list {number + 1}", keywords=words[number :: spec.lists])
+        for number in range(spec.lists)
+    )
+    scans = tuple(
+        SiteScanSpec(name=f"scan {number}", **dict(scan)) for number, scan in enumerate(spec.scans, 1)
+    )
+    labels = tuple(f"label {number}" for number in range(1, spec.labels + 1))
     for site in sites:
-        domain = (yield "domains.create", domain_body(site))["id"]
-        actor.domains.append(domain)
-        actor.hosts[site] = domain
-        ids: dict[str, str] = {}
-        for name in spec.list_sizes():
-            ids[name] = (yield "keyword_lists.create", named_body(domain, name))["id"]
-        lists = actor.lists[domain] = list(ids.values())
-        for list_id, words in zip(lists, _words(actor, domain, spec), strict=True):
-            for first in range(0, len(words), MOST_KEYWORDS):
-                yield "keywords.create", keywords_body(list_id, words[first : first + MOST_KEYWORDS])
-        scans = actor.scans[domain] = []
-        for number, scan in enumerate(spec.scans, 1):
-            covered = [ids[name] for name in scan.lists or ids]
-            made = yield "scans.create", _scan(domain, covered, scan, number)
-            scans += [made["id"]] if made else []
-        for name in _numbered(spec.labels, "label {}"):
-            yield "labels.create", named_body(domain, name)
-        for host in _numbered(spec.competitors, f"rival{{}}.{site}"):
-            yield "competitors.create", competitor_body(domain, host)
+        rivals = tuple(f"rival{number}.{site}" for number in range(1, spec.competitors + 1))
+        yield from site_of(
+            actor, SiteSpec(host=site, lists=lists, scans=scans, labels=labels, competitors=rivals)
+        )
 
 
-def _words(actor: Actor, domain: str, spec: PortfolioSpec) -> list[list[str]]:
-    """Return the keywords of each list; those that are made go on behind those that are stated."""
-    if not isinstance(spec.lists, tuple):
-        words = actor.fresh_words(domain, spec.keywords)
-        return [words[number :: spec.lists] for number in range(spec.lists)]
-    stated = [text for each in spec.lists if isinstance(each.keywords, tuple) for text in each.keywords]
-    numbers = [int(text.removeprefix(MADE)) for text in stated if re.fullmatch(f"{MADE}[0-9]{{1,9}}", text)]
-    actor.words[domain] = max(numbers, default=0)
-    return [
-        actor.fresh_words(domain, each.keywords) if isinstance(each.keywords, int) else list(each.keywords)
-        for each in spec.lists
-    ]
+def site_of(actor: Actor, site: SiteSpec) -> Making:
+    """Make a domain with lists, keywords, scans and so on; `actor` gets to know the ids as they are made."""
+    domain = (yield "domains.create", domain_body(site.host))["id"]
+    actor.domains.append(domain)
+    actor.hosts[site.host] = domain
+    ids: dict[str, str] = {}
+    for listed in site.lists:
+        ids[listed.name] = (yield "keyword_lists.create", named_body(domain, listed.name))["id"]
+    actor.lists[domain] = list(ids.values())
+    stated = [text for each in site.lists if isinstance(each.keywords, tuple) for text in each.keywords]
+    actor.words[domain] = _last_made(stated)
+    for listed in site.lists:
+        texts = listed.keywords
+        words = actor.fresh_words(domain, texts) if isinstance(texts, int) else list(texts)
+        for first in range(0, len(words), MOST_KEYWORDS):
+            batch = words[first : first + MOST_KEYWORDS]
+            yield "keywords.create", keywords_body(ids[listed.name], batch)
+    scans = actor.scans[domain] = []
+    for scan in site.scans:
+        made = yield "scans.create", _scan(domain, [ids[name] for name in scan.lists or ids], scan)
+        scans += [made["id"]] if made else []
+    for label in site.labels:
+        yield "labels.create", named_body(domain, label)
+    for host in site.competitors:
+        yield "competitors.create", competitor_body(domain, host)
 
 
-def _numbered(stated: int | tuple[str, ...], name: str) -> Iterable[str]:
-    """Return what is stated, or so many made-up names."""
-    return stated if isinstance(stated, tuple) else (name.format(number) for number in range(1, stated + 1))
+def _last_made(words: Iterable[str]) -> int:
+    """Return the highest number of the keywords that were made up."""
+    numbers = (word.removeprefix(MADE) for word in words if word.startswith(MADE))
+    return max((int(number) for number in numbers if re.fullmatch("[0-9]{1,9}", number)), default=0)
 
 
 def make_portfolio(make: Callable[[str, Body], Any], making: Making) -> None:
@@ -315,12 +340,9 @@ def make_portfolio(make: Callable[[str, Body], Any], making: Making) -> None:
             operation, body = making.send(make(operation, body))
 
 
-def _scan(domain: str, lists: list[str], scan: ScanSpec, number: int) -> Body:
+def _scan(domain: str, lists: list[str], scan: SiteScanSpec) -> Body:
     places = [place.model_dump(exclude_none=True) for place in scan.geographies]
-    return {
-        **scan_body(domain, lists, scan.name or f"scan {number}", scan.engine_devices, places),
-        "active": scan.active,
-    }
+    return {**scan_body(domain, lists, scan.name, scan.engine_devices, places), "active": scan.active}
 
 
 def _make(host: Host, actor: Actor, operation: str, body: Body) -> Any:

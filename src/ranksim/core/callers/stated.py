@@ -13,8 +13,8 @@ from ranksim.core.callers.portfolio import (
     GeographySpec,
     KeySpec,
     ListSpec,
-    PortfolioSpec,
-    ScanSpec,
+    SiteScanSpec,
+    SiteSpec,
     UsedSpec,
 )
 from ranksim.core.clock import DAY, Micros, format_duration, iso
@@ -82,7 +82,6 @@ def _account(state: State, policy: Policy, account: Account, now: Micros) -> Acc
     keys = {key.token: key for key in state.keys.values() if key.account == account.id and not key.withdrawn}
     named = _unique({token: key.name for token, key in keys.items()})
     of = {id: domain.host for id, domain in state.domains.items()}
-    portfolios = _portfolios(state, account, domains)
     return AccountSpec(
         plan=account.plan,
         status=account.status,
@@ -93,8 +92,7 @@ def _account(state: State, policy: Policy, account: Account, now: Micros) -> Acc
             KeySpec(name=named[token], token=token, domain=None if key.domain is None else of[key.domain])
             for token, key in keys.items()
         ),
-        portfolio=portfolios[0] if portfolios else None,
-        further=tuple(portfolios[1:]),
+        sites=tuple(_sites(state, account, domains)),
         used=_used(state, policy, account, now),
     )
 
@@ -115,8 +113,8 @@ def _used(state: State, policy: Policy, account: Account, now: Micros) -> UsedSp
     )
 
 
-def _portfolios(state: State, account: Account, domains: Iterable[Domain]) -> list[PortfolioSpec]:
-    """State each domain as a portfolio of its own."""
+def _sites(state: State, account: Account, domains: Iterable[Domain]) -> list[SiteSpec]:
+    """State each domain by itself."""
     lists = _by_domain(state.keyword_lists, account.keyword_lists)
     scans = _by_domain(state.scans, account.scans)
     labels, competitors = (
@@ -133,8 +131,8 @@ def _portfolios(state: State, account: Account, domains: Iterable[Domain]) -> li
             for each in lists[domain.id]
         ]
         made.append(
-            PortfolioSpec(
-                domains=(domain.host,),
+            SiteSpec(
+                host=domain.host,
                 lists=tuple(stated),
                 scans=tuple(
                     _scan(scan, names) for scan in scans[domain.id] if names.keys() & set(scan.lists)
@@ -146,12 +144,12 @@ def _portfolios(state: State, account: Account, domains: Iterable[Domain]) -> li
     return made
 
 
-def _scan(scan: Scan, names: Mapping[str, str]) -> ScanSpec:
+def _scan(scan: Scan, names: Mapping[str, str]) -> SiteScanSpec:
     places = []
     for text in scan.geographies:
         country, location, language = text.split("/")
         places.append(GeographySpec(country=country, location_id=location or None, language=language or None))
-    return ScanSpec(
+    return SiteScanSpec(
         name=scan.name,
         lists=tuple(names[id] for id in scan.lists if id in names),
         engine_devices=tuple(scan.engine_devices),

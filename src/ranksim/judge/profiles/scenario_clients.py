@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol
 
-from ranksim.core.callers.portfolio import AccountSpec, Actor, Making, host_label, portfolio_of
+from ranksim.core.callers.portfolio import AccountSpec, Actor, Making, host_label, portfolio_of, site_of
 from ranksim.core.callers.programs import AnyClient, Python, program_of
 from ranksim.core.callers.retry import politely
 from ranksim.core.callers.steps import Pause, Program, Received, Send
@@ -127,6 +127,9 @@ def _owned(me: User, name: str, spec: AccountSpec) -> Generator[Any, Any, Actor]
             own = {host: me.host("own", label, next(numbers)) for host in portfolio.hosts(name)}
             sites.update(own)
             yield from portfolio_of(actor, portfolio, own.values())
+        for site in spec.sites:
+            sites[site.host] = me.host("own", label, next(numbers))
+            yield from site_of(actor, site.model_copy(update={"host": sites[site.host]}))
 
     making = made()
     data: Any = None

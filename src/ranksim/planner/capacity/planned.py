@@ -96,8 +96,9 @@ class OwnAccount:
             for tracked in self.spec.portfolios
             for hosts in [tracked.hosts(self.name)]
         ]
-        if not self.parts:
-            raise BadInput(f"{self.scenario.name}: account {self.name!r} has no portfolio; give it one")
+        if not self.parts or self.spec.sites:
+            where = f"{self.scenario.name}: account {self.name!r}"
+            raise BadInput(f"{where} has no portfolio, or sites beside it; give it one")
         self.done, self.given = done, Portfolio(**done)
         self.clients = {
             label: client

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any
 
-from ranksim.core.callers.portfolio import PortfolioSpec
+from ranksim.core.callers.portfolio import PortfolioSpec, SiteSpec
 from ranksim.core.callers.programs import Arrivals, Python, Schedule
 from ranksim.core.clock import format_duration, iso
 from ranksim.core.contract.located import Part
@@ -88,8 +88,9 @@ def _account_misfits(scenario: ScenarioFields) -> Iterator[Misfit]:
         plan = catalogue.plans[account.plan]
         if account.portfolio is not None:
             yield from _portfolio_misfits((*at, "portfolio"), account.portfolio, plan)
-        for number, portfolio in enumerate(account.further):
-            yield from _portfolio_misfits((*at, "further", number), portfolio, plan)
+        for part in ("further", "sites"):
+            for number, tracked in enumerate(getattr(account, part)):
+                yield from _portfolio_misfits((*at, part, number), tracked, plan)
         for metric in account.used.metrics if account.used is not None else ():
             yield from _unknown((*at, "used", "metrics", metric), "metric", metric, plan.quotas)
         for number, cooling in enumerate(account.used.cooldowns if account.used is not None else ()):
@@ -100,7 +101,9 @@ def _account_misfits(scenario: ScenarioFields) -> Iterator[Misfit]:
                 yield Misfit((*place, "since"), begun, TIME)
 
 
-def _portfolio_misfits(at: tuple[Part, ...], portfolio: PortfolioSpec, plan: Plan) -> Iterator[Misfit]:
+def _portfolio_misfits(
+    at: tuple[Part, ...], portfolio: PortfolioSpec | SiteSpec, plan: Plan
+) -> Iterator[Misfit]:
     way_out = "make it smaller or choose another plan"
     slots = portfolio.slots()
     if slots > plan.slot_limit:

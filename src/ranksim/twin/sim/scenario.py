@@ -50,7 +50,7 @@ class Scenario(ScenarioFields):
         from ranksim.report.tables import View, fragment
 
         slots = {
-            name: count(sum(part.slots() for part in account.portfolios)) if account.portfolios else "–"
+            name: count(account.slots()) if account.hosts(name) else "–"
             for name, account in self.accounts.items()
         }
         accounts = tuple((name, account.plan, slots[name]) for name, account in self.accounts.items())

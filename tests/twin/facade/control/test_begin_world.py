@@ -76,7 +76,7 @@ def test_the_world_is_given_as_a_scenario_that_begins_as_it_stands() -> None:
         assert made.status_code == 201
         control = world.client(world.control_token)
         stated = control.get("/_ranksim/state?as=scenario")
-        assert stated.json()["accounts"]["acme"]["further"][-1]["domains"] == ["new.example"]
+        assert stated.json()["accounts"]["acme"]["sites"][-1]["host"] == "new.example"
         usage = world.client(world.key).get("/v1/account/usage").json()["data"]
         with World() as other:
             assert post(other, stated.text, "application/json")[0] == 200
