@@ -44,8 +44,9 @@ class Snapshot:
             "traffic": self.traffic,
             "keys": self.keys,
             "faults": self.faults,
-            "described": self.described,
         }
+        if self.described is not None:
+            heading["described"] = self.described
         members = [f"{json.dumps(name)}: {json.dumps(value)}".encode() for name, value in heading.items()]
         return b"{" + b", ".join([*members, b'"state": ' + self.state]) + b"}"
 
