@@ -177,3 +177,46 @@ def test_what_contradicts_a_scenario_is_refused(tmp_path: Path, words: list[str]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert says.replace("{}", path) in done.stderr
+
+
+FIXED = """\
+scenario: 1
+start: 2026-03-27T10:00:00Z
+length: 1d
+accounts:
+  acme:
+    plan: pro
+    id: acc_0000000100
+    keys: [{name: main, token: my-fixed-key}]
+    sites:
+      - {host: one.example, id: dom_0000000200, lists: [{name: brand, keywords: [shoes, boots]}]}
+      - {host: two.example, id: dom_0000000300}
+receivers:
+  erp: {account: acme, id: whk_0000000400, url: "https://erp.example/hook", secret: whsec_mine}
+"""
+
+
+def test_ids_keys_and_secrets_are_those_that_the_file_states(tmp_path: Path) -> None:
+    path = written(tmp_path, FIXED)
+    for until in (None, "2026-03-27T11:00:00Z"):
+        with World.of(path, until=until) as world:
+            assert world.key == "my-fixed-key"
+            client = world.client()
+            domains = client.get("/v1/domains").json()["data"]
+            assert [each["id"] for each in domains] == ["dom_0000000200", "dom_0000000300"]
+            assert client.get("/v1/account").json()["data"]["id"] == "acc_0000000100"
+            endpoints = world.twin.service.state.endpoints
+            assert {id: each.secret for id, each in endpoints.items()} == {"whk_0000000400": "whsec_mine"}
+            made = client.post("/v1/domains", json={"host": "new.example"}).json()["data"]["id"]
+            assert made > "dom_0000000400"
+
+
+def test_ids_that_do_not_ascend_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, FIXED.replace("dom_0000000300", "dom_0000000150"))
+    expected = (
+        r"accounts\.acme\.sites\[1\]\.id: dom_0000000150 is past, as ids ascend; state one from 0000000"
+    )
+    with pytest.raises(BadInput, match=expected):
+        World.of(path)
+    with pytest.raises(BadInput, match=r"sites\[0\]\.id"):
+        World.of(written(tmp_path, FIXED.replace("dom_0000000200", "dom_acme")))

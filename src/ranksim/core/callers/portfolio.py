@@ -117,9 +117,10 @@ class SiteScanSpec(ScanSpec):
 
 
 class SiteSpec(Frozen):
-    """A domain stated by itself, with all that it has by name."""
+    """A domain stated by itself, with all that it has by name; `id` fixes its id."""
 
     host: Text
+    id: Annotated[str, Field(pattern="^dom_[0-9]{10}$")] | None = None
     lists: tuple[ListSpec, ...] = ()
     scans: tuple[SiteScanSpec, ...] = ()
     labels: tuple[Text, ...] = ()
@@ -170,10 +171,11 @@ class AccountSpec(Frozen):
     """A customer account: plan, subscription status, billing anchor, add-ons by count, keys, portfolio.
 
     `further` are portfolios of other domains, which track something else, `sites` domains stated one by one;
-    `used` is what is used already.
+    `used` is what is used already, `id` what it shall be called.
     """
 
     plan: str
+    id: Annotated[str, Field(pattern="^acc_[0-9]{10}$")] | None = None
     status: str = "active"
     anchor: Instant | None = None
     add_ons: dict[str, Count] = Field(default_factory=dict)
@@ -254,13 +256,15 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
     The account is made healthy first and takes its status at the end, so that a past-due one can own things.
     """
     service, now = host.service, host.now
+    fix_id(service, f"accounts.{name}.id", spec.id)
     account = service.open_account(
         name, spec.plan, now, anchor=spec.anchor, add_ons=dict(spec.add_ons), environment=spec.environment
     )
     actor = Actor(name, account, spec.environment)
     for portfolio in spec.portfolios:
         make_portfolio(partial(_make, host, actor), portfolio_of(actor, portfolio, portfolio.hosts(name)))
-    for site in spec.sites:
+    for number, site in enumerate(spec.sites):
+        fix_id(service, f"accounts.{name}.sites[{number}].id", site.id)
         make_portfolio(partial(_make, host, actor), site_of(actor, site))
     if spec.used is not None:
         service.set_usage(account, spec.used.metrics, spec.used.spent, spec.used.held, now)
@@ -272,6 +276,15 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
     if spec.status != "active":
         service.set_status(account, spec.status, now)
     return actor
+
+
+def fix_id(service: Service, where: str, id: str | None) -> None:
+    """Let what a service makes next have a stated id, if any. Raises BadInput."""
+    if id is not None:
+        try:
+            service.state.continue_at(id)
+        except ValueError as error:
+            raise BadInput(f"{where}: {error}") from None
 
 
 Making: TypeAlias = Generator[tuple[str, Body], Any, None]

@@ -44,6 +44,7 @@ class ReceiverSpec(Frozen):
     event_types: tuple[str, ...] = ()
     url: str = ""
     secret: str = ""
+    id: Annotated[str, Field(pattern="^whk_[0-9]{10}$")] | None = None
     latency: Distribution = Distribution(kind="constant", durations=(200 * MILLISECOND,))
     status: Status = 200
     script: Annotated[tuple[Status | Silence, ...], Field(min_length=1)] | None = None
