@@ -182,7 +182,11 @@ async def get_state(twin: Twin, query: StateQuery) -> bytes:
     return to_json(stated_scenario(twin.service.state, twin.policy, now))
 
 
-@router.add("POST", "/state", most=MOST_SNAPSHOT, example={})
+SCENARIO = {"start": "2026-03-04T10:00:00Z", "length": "1d", "accounts": {"acme": {"plan": "pro"}}}
+"""A small one, to try."""
+
+
+@router.add("POST", "/state", most=MOST_SNAPSHOT, example=SCENARIO)
 async def begin_world(twin: Twin, body: str) -> WorldShown:
     """Begin the world that a scenario describes, in YAML or JSON, or that a snapshot is of.
 
