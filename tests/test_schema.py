@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
+from typer.testing import CliRunner
 
+from ranksim import cli
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.schema import FILES, as_text, schema, write_schemas
@@ -121,3 +123,18 @@ def test_shipped_files_name_theirs(kind: str, path: Path) -> None:
 def test_all_are_written_into_a_folder(tmp_path: Path) -> None:
     write_schemas(tmp_path / "schemas")
     assert {path.stem for path in (tmp_path / "schemas").iterdir()} == set(FILES)
+
+
+def test_the_documents_of_the_apis_are_printed() -> None:
+    kinds = {
+        "openapi": '"operationId": "domains.list"',
+        "control": '"/_ranksim/clock"',
+        "graphql": "type Query",
+    }
+    for kind, part in kinds.items():
+        result = CliRunner().invoke(cli.app, ["explain", "schema", kind])
+        assert result.exit_code == 0
+        assert part in result.stdout
+    refused = CliRunner().invoke(cli.app, ["explain", "schema", "opanapi"])
+    assert refused.exit_code == 2
+    assert "did you mean 'openapi'" in refused.stderr

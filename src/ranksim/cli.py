@@ -257,9 +257,9 @@ def plans_command(
 
 
 def _kinds(incomplete: str) -> list[str]:
-    from ranksim.schema import FILES
+    from ranksim.schema import DOCUMENTS, FILES
 
-    return [kind for kind in FILES if kind.startswith(incomplete)]
+    return [kind for kind in (*FILES, *DOCUMENTS) if kind.startswith(incomplete)]
 
 
 def schema_command(
@@ -268,7 +268,7 @@ def schema_command(
         typer.Argument(
             metavar="KIND",
             help="One of scenario, policy, catalogue, population, study, target, trace, and result, which is "
-            "what --json prints.",
+            "what --json prints; or the document of an API: openapi, control (of the fake), graphql.",
             autocompletion=_kinds,
         ),
     ] = None,
@@ -286,14 +286,16 @@ def schema_command(
     \b
       ranksim explain schema scenario > scenario.json
       ranksim explain schema --out schemas
+      ranksim explain schema openapi > openapi.json
     """  # fmt: skip
     with spoken():
-        from ranksim.schema import FILES, as_text, schema, write_schemas
+        from ranksim.schema import DOCUMENTS, FILES, as_text, schema, write_schemas
 
         if (kind is None) == (out is None):
-            raise BadInput(f"schema: expected a kind ({', '.join(FILES)}), or --out for all of them")
+            kinds = ", ".join((*FILES, *DOCUMENTS))
+            raise BadInput(f"schema: expected a kind ({kinds}), or --out for all files")
         if kind is not None:
-            print_out(as_text(schema(kind)))
+            print_out(DOCUMENTS[kind]() if kind in DOCUMENTS else as_text(schema(kind)))
         if out is not None:
             write_schemas(out)
             print_out(f"Written to {out}\n")

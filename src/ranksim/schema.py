@@ -5,6 +5,7 @@ account that is not there, the commands tell that read the file.
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import GenericAlias
 from typing import Annotated, Any, get_args, get_origin
@@ -83,10 +84,32 @@ RESULTS = (
 """What a result may be of: the commands that print JSON."""
 
 
+def _openapi() -> str:
+    from ranksim.twin.facade.http.openapi import openapi_document
+
+    return as_text(openapi_document(Policy()))
+
+
+def _control() -> str:
+    from ranksim.twin.facade.control.document import control_document
+
+    return as_text(control_document())
+
+
+def _graphql() -> str:
+    from ranksim.core.surface.graphql_schema import SDL
+
+    return SDL
+
+
+DOCUMENTS: dict[str, Callable[[], str]] = {"openapi": _openapi, "control": _control, "graphql": _graphql}
+"""What writes the documents of the APIs that a fake serves, which generators and linters read."""
+
+
 def schema(kind: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a kind of file, one of `FILES`. Raises BadInput."""
     if kind not in FILES:
-        raise BadInput(f"schema: {no_such('kind', kind, tuple(FILES))}")
+        raise BadInput(f"schema: {no_such('kind', kind, (*FILES, *DOCUMENTS))}")
     plain = FILES[kind].json_schema()
     _without_inner_defaults(plain)
     if kind == "trace":

@@ -177,7 +177,7 @@ def test_a_bundle_is_rules_of_its_scope(name: Any) -> None:
         rules = world.faults.bundle(name, "jobs.*", lasts="10m")
         assert [rule["operation"] for rule in rules] == ["jobs.*"] * len(BUNDLES[name])
         assert world.faults.list() == rules
-        over_http = world.control().post(f"/faults/{name}", json={"path": "/v1/jobs*"})
+        over_http = world.control().post(f"/faults/bundles/{name}", json={"path": "/v1/jobs*"})
         assert over_http.status_code == 201
         assert {rule["path"] for rule in over_http.json()["data"]} == {"/v1/jobs*"}
     with pytest.raises(BadInput, match="did you mean 'overloaded'"):

@@ -85,16 +85,14 @@ class FaultRule(Frozen):
     headers: dict[str, str] = Field(
         default_factory=dict, description="Headers of the answer, or in place of its."
     )
-    retry_after: Annotated[Duration, Field(ge=0)] | None = Field(
-        None, description="Retry-After, such as 30s."
-    )
+    retry_after: Duration | None = Field(None, description="Retry-After, such as 30s.")
     retry_after_form: RetryAfterForm = Field("seconds", description="Whether it is in seconds or a date.")
     answer_rate: Share = Field(1.0, description="The share of which the answer is another.")
     after_effect: bool = Field(False, description="Answered so after the effect, which stands.")
     bytes_per_second: int | None = Field(None, ge=1, description="How fast the answer's body comes.")
     delivery: Delivery | None = Field(None, description="What becomes of a webhook attempt.")
     times: int | None = Field(None, ge=1, description="How many requests it befalls; by default all.")
-    lasts: Annotated[Duration, Field(gt=0)] | None = Field(
+    lasts: Duration | None = Field(
         None, description="How long it is in force, on the service's clock; by default until it is removed."
     )
 
@@ -109,6 +107,8 @@ class FaultRule(Frozen):
             )
         if self.drop_before_rate + self.drop_after_rate + self.drop_during_rate > 1:
             raise ValueError("drop_before_rate, drop_after_rate and drop_during_rate together are at most 1")
+        if self.lasts is not None and self.lasts <= 0:
+            raise ValueError("lasts is a time such as 10m")
         if self.body is not None and self.text is not None:
             raise ValueError("body and text both say what the body is; give one of them")
         if self.operation == DELIVERY and (

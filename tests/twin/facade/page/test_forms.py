@@ -116,6 +116,27 @@ def test_an_operation_is_tried_with_its_example_and_a_key(opened: Any, server: S
     assert json.loads(send(tab, "domains.get")[1])["data"] == made
 
 
+def test_the_key_is_offered_operations_are_searched_and_assumptions_come_on_demand(
+    opened: Any, server: Server
+) -> None:
+    tab = docs(opened, "?token=hands")
+    tab.until("document.querySelector('#service .authorize').classList.contains('locked')")
+    unfold(tab, "account.get")
+    status, body = send(tab, "account.get")
+    assert (status, json.loads(body)["data"]["plan"]) == ("200", "pro")
+    blocks = "document.querySelectorAll('#service .opblock').length"
+    total = tab.run(blocks)
+    write(tab, "document.querySelector('#service .operation-filter-input')", "webhooks")
+    tab.until(f"{blocks} < {total}")
+    assert (
+        "x-assumption"
+        not in tab.run("document.querySelector('#service').textContent").partition("Servers")[2]
+    )
+    more = opened("/docs?assumptions", "document.querySelector('#service .opblock')")
+    unfold(more, "webhooks.test")
+    more.until(f"{block('webhooks.test')}.textContent.includes('x-assumption')")
+
+
 def test_fields_go_into_path_query_and_headers(opened: Any, server: Server) -> None:
     tab = docs(opened)
     authorize(tab, server.key)

@@ -114,7 +114,7 @@ async def add_fault(twin: Twin, body: FaultRule) -> FaultShown:
     return cast(FaultShown, active.to_dict())
 
 
-@router.add("POST", "/faults/{bundle}", status=201, example={"operation": "jobs.*", "lasts": "10m"})
+@router.add("POST", "/faults/bundles/{bundle}", status=201, example={"operation": "jobs.*", "lasts": "10m"})
 async def add_faults(twin: Twin, bundle: str, body: BundleScope) -> FaultList:
     """Put a bundle of faults in force: flaky-gateway, overloaded, bad-deploy or slow-database."""
     return {"data": [await add_fault(twin, rule) for rule in rules_of(bundle, body)]}

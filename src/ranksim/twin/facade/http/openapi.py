@@ -105,6 +105,30 @@ REFINED: dict[tuple[str, str], Schema] = {
 """What code checks about a field of a body, said as a schema."""
 
 
+TAGS = {
+    "domains": "The sites whose rankings are tracked.",
+    "keyword lists": "Lists of keywords of a domain, which scans track.",
+    "keywords": "The words of a list, added in one call and removed one by one.",
+    "labels": "Names to sort keywords by.",
+    "competitors": "Other sites to compare a domain with.",
+    "scans": "Which lists are tracked on which engines, devices and places; they take slots.",
+    "slots": "How many slots are active, held and left.",
+    "jobs": "Paid work on a domain: rank runs, crawls, site optimizations, AI scans.",
+    "keyword briefs": "Briefs of keywords, out of a weekly allowance.",
+    "positions": "The ranks that rank runs found.",
+    "account": "The account of the key: its plan, what it used, and what it is entitled to.",
+    "webhooks": "Endpoints that events are delivered to.",
+    "webhook deliveries": "The latest delivery attempts, with the status or error seen.",
+    "webhook events": "The latest events, whether or not they were delivered.",
+    "crawled pages": "The pages that crawls found.",
+    "analyses": "What site optimizations found.",
+    "ai visibility": "How AI answers mention a domain, as AI scans found.",
+    "backlinks": "Links to a domain.",
+    "integrations": "Connections to other services.",
+}
+"""What each resource is, by the tag of its operations."""
+
+
 def openapi_document(policy: Policy) -> Schema:
     """Build the document."""
     made = _Document(policy)
@@ -119,7 +143,10 @@ def openapi_document(policy: Policy) -> Schema:
             {"url": "/sandbox", "description": "Sandbox"},
         ],
         "security": [{"bearer": []}],
-        "tags": [{"name": tag} for tag in dict.fromkeys(_tag(operation) for operation in TABLE)],
+        "tags": [
+            {"name": tag, "description": TAGS[tag]}
+            for tag in dict.fromkeys(_tag(operation) for operation in TABLE)
+        ],
         "paths": paths,
         "webhooks": {name: {"post": delivery_operation(policy, name)} for name in (*EVENT_TYPES, TEST_EVENT)},
         "components": {
@@ -148,10 +175,9 @@ class _Document:
             "tags": [_tag(operation)],
             "x-rate-class": operation.rate_class(self.policy).label,
         }
-        if operation.spends:
-            described["description"] = (
-                "Spends. With `dry_run: true` the six checks run, and nothing is spent."
-            )
+        charged = f"Counts against the {described['x-rate-class']} rate window of its key."
+        spends = "Spends. With `dry_run: true` the six checks run, and nothing is spent. "
+        described["description"] = spends * bool(operation.spends) + charged
         if not operation.shown:
             described["x-assumption"] = "U73, U107" if operation.name.startswith("webhooks.") else "U107"
         if operation.keyless:
@@ -231,12 +257,18 @@ class _Document:
         self.responses[name] = {
             "description": " ".join(f"`{code}`: {TEXTS[code][0]}. {TEXTS[code][1]}" for code in codes),
             "headers": headers,
-            "content": {PROBLEM_JSON: {"schema": ref("Problem")}},
+            "content": {PROBLEM_JSON: {"schema": _problem_of(codes)}},
             "x-codes": codes,
         }
         if numbers:
             self.responses[name]["x-assumption"] = ", ".join(dict.fromkeys(", ".join(numbers).split(", ")))
         return {"$ref": f"#/components/responses/{name}"}
+
+
+def _problem_of(codes: list[str]) -> Schema:
+    """Return the schema of a problem whose code is one of some, by which clients tell them apart."""
+    code = {"type": "object", "properties": {"code": {"enum": sorted(codes)}}}
+    return {"allOf": [ref("Problem"), code]}
 
 
 # Words

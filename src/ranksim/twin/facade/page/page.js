@@ -767,7 +767,7 @@
     if (rule.delivery && rule.operation === "*") rule.operation = "delivery";
     if (pressed.submitter && pressed.submitter.value === "bundle") {
       const { operation, path, lasts } = rule;
-      act("Add a bundle", async () => `${(await control("POST", `/faults/${given.get("bundle")}`, { operation, path, lasts })).data.map((one) => one.id).join(", ")} are in force`);
+      act("Add a bundle", async () => `${(await control("POST", `/faults/bundles/${given.get("bundle")}`, { operation, path, lasts })).data.map((one) => one.id).join(", ")} are in force`);
       return;
     }
     act("Add a fault", async () => `${(await control("POST", "/faults", rule)).id} is in force`);
