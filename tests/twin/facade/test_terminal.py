@@ -73,7 +73,7 @@ def test_what_a_test_shows_that_fails_has_what_was_refused_over_graphql(world: W
     client.post("/graphql", json={"query": "{ __typename }"})
     client.post("/graphql", json={"query": '{ domain(id: "none") { id } }'})
     told = world.told().splitlines()
-    assert [line.split()[0] for line in told[2:]] == ["2026-03-04", "2026-03-04", "sent", "answered"]
+    assert [line.split()[0] for line in told[4:]] == ["2026-03-04", "2026-03-04", "sent", "answered"]
     assert '"code":"not_found"' in told[-1]
 
 
