@@ -5,12 +5,12 @@ import secrets
 import shutil
 import signal
 import ssl
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranksim.report.progress import show_progress
 from ranksim.report.terminal import print_out, say
 
 if TYPE_CHECKING:
@@ -112,12 +112,10 @@ async def _serve(proxy: "RecordingProxy", host: str, port: int, upstream: str) -
     name = f"[{address[0]}]" if ":" in address[0] else address[0]
     say(f"recording calls to http://{name}:{address[1]} for {upstream}; stop with Ctrl-C")
     waiting = asyncio.ensure_future(stopped.wait())
-    while not waiting.done():
-        await asyncio.wait([waiting], timeout=TOLD_EVERY_S)
-        if sys.stderr.isatty():
-            print(f"\r{proxy.count:,} calls", end="", file=sys.stderr, flush=True)
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
+    with show_progress("recording") as tell:
+        while not waiting.done():
+            await asyncio.wait([waiting], timeout=TOLD_EVERY_S)
+            tell(None, f"{proxy.count:,} calls")
     server.close()
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
