@@ -161,7 +161,7 @@ def control() -> dict[str, str]:
         ctl("GET", "/deliveries")
         ctl("POST", "/clock/advance", {"next": True})
         ctl("POST", "/clock/advance", {"until": {"endpoint": ids["silent"]}})
-        for path in ("/attempts", "/deliveries", "/jobs/{job}", "/state/jobs", "/state/nothing", "/state"):
+        for path in ("/attempts", "/deliveries", "/jobs/{job}", "/state/nothing", "/state"):
             ctl("GET", path)
         ctl("POST", "/accounts", {"name": "other", "plan": "starter", "key": "one"}, "account")
         ctl("PATCH", "/accounts/{account}", {"plan": "agency", "status": "past_due"})
@@ -171,9 +171,7 @@ def control() -> dict[str, str]:
         ctl("PATCH", "/limits", {"cooldown": False})
         ctl("PATCH", "/clock", {"clock": "manual", "traffic_clock": "same"})
         ctl("PATCH", "/clock", {"signature_clock": "none"})
-        ctl("POST", "/requests/count", {"operation": "jobs.*"})
         ctl("POST", "/requests/verify", {"expected": {"operation": "jobs.list"}, "at_least": 9})
-        ctl("POST", "/requests/near-misses", {"expected": {"path": "/v1/jobs", "status": 404}})
         ctl("GET", "/requests?limit=50")
         ctl("GET", "/requests/3")
         ctl("POST", "/fork", {"name": "second"})

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, cast
+from typing import Any, Literal, cast
 
 from pydantic import Field, model_validator
 from typing_extensions import TypedDict  # typing's has too little for pydantic before Python 3.12
 
 from ranksim.core.contract.quantities import Frozen
 from ranksim.twin.facade.control.command import LISTED, Environment, Listed, Missing, Router
-from ranksim.twin.facade.request_journal import NEAREST, Expected, NearMiss, RequestJournal
+from ranksim.twin.facade.request_journal import Expected, NearMiss, RequestJournal
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.parsing import whole_number
 
@@ -54,13 +54,6 @@ class VerifyBody(Frozen):
         if self.at_least is None:
             return (1 if self.at_most is None else 0), self.at_most
         return self.at_least, self.at_most
-
-
-class NearBody(Frozen):
-    """What is expected, and how many near misses to show."""
-
-    expected: Expected
-    limit: Annotated[int, Field(ge=1, le=100)] = NEAREST
 
 
 class RequestShown(TypedDict):
@@ -114,12 +107,6 @@ class NearMissShown(TypedDict):
     differences: list[DifferenceShown]
 
 
-class NearMissList(TypedDict):
-    """Near misses, the nearest first."""
-
-    data: list[NearMissShown]
-
-
 class VerdictShown(TypedDict):
     """Whether as many came as were expected; `message` says it in words."""
 
@@ -164,12 +151,6 @@ async def get_request(twin: Twin, given: str) -> RequestShown:
     return cast(RequestShown, entry.shown())
 
 
-@router.add("POST", "/requests/count", example={"operation": "jobs.create"})
-async def count_requests(twin: Twin, body: Expected) -> CountShown:
-    """Count the requests of a description."""
-    return {"count": _journal(twin).count(body)}
-
-
 @router.add("POST", "/requests/verify", example={"expected": {"operation": "jobs.create"}, "times": 1})
 async def verify_requests(twin: Twin, body: VerifyBody) -> VerdictShown:
     """Tell whether as many requests came as were expected, and if too few which came near."""
@@ -180,16 +161,6 @@ async def verify_requests(twin: Twin, body: VerifyBody) -> VerdictShown:
         "message": verdict.message,
         "near_misses": [_near(miss) for miss in verdict.near_misses],
     }
-
-
-@router.add(
-    "POST",
-    "/requests/near-misses",
-    example={"expected": {"operation": "jobs.create", "body": {"kind": "crawl"}}},
-)
-async def near_misses(twin: Twin, body: NearBody) -> NearMissList:
-    """List the requests that are almost as expected, and what tells them apart."""
-    return {"data": [_near(miss) for miss in _journal(twin).near_misses(body.expected, body.limit)]}
 
 
 def _near(miss: NearMiss) -> NearMissShown:

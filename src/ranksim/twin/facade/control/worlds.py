@@ -200,15 +200,6 @@ async def begin_world(twin: Twin, body: str) -> WorldShown:
     return await get_world(twin)
 
 
-@router.add("GET", "/state/{part}", answer=Any)
-async def get_table(twin: Twin, part: str) -> bytes:
-    """Give one part of the state, such as jobs or endpoints."""
-    state = twin.service.state
-    if part not in type(state).__slots__:
-        raise Missing(f"state: there is no part {part!r}; expected one of {', '.join(type(state).__slots__)}")
-    return to_json(getattr(state, part))
-
-
 @router.add("GET", "/export", media="application/vnd.sqlite3")
 async def export(twin: Twin) -> bytes:
     """Give the whole world as a state file, to keep elsewhere. What is asked meanwhile is not in it."""
