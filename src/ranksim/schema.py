@@ -85,9 +85,9 @@ RESULTS = (
 
 
 def _openapi() -> str:
-    from ranksim.twin.facade.http.openapi import openapi_document
+    from ranksim.twin.facade.http.examples import describe_service
 
-    return as_text(openapi_document(Policy()))
+    return as_text(describe_service(Policy()))
 
 
 def _control() -> str:

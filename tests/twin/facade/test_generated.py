@@ -24,7 +24,7 @@ from ranksim.core.service.calls import Answer, Attempt, Call
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.control.document import control_document
-from ranksim.twin.facade.http.openapi import openapi_document
+from ranksim.twin.facade.http.examples import describe_service
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.listener import Listener
 from ranksim.twin.serving.loop_thread import LoopThread
@@ -237,7 +237,7 @@ def node(tmp_path: Path) -> Path:
     (tmp_path / "node_modules").symlink_to(NODE / "node_modules")
     for file in ("package.json", "client.ts", "redocly.yaml"):
         shutil.copy(NODE / file, tmp_path)
-    (tmp_path / "api.json").write_text(json.dumps(openapi_document(Policy())))
+    (tmp_path / "api.json").write_text(json.dumps(describe_service(Policy())))
     (tmp_path / "control.json").write_text(json.dumps(control_document()))
     return tmp_path
 

@@ -112,9 +112,8 @@ class Facade:
         }
         if docs:
             self._places |= {
-                "/openapi.json": partial(self._describe, _openapi_document),
+                "/openapi.json": partial(self._describe, _service_document),
                 "/schema.graphql": self._schema,
-                "/docs/openapi.json": partial(self._describe, _reference),
                 "/docs/control.json": self._control_document,
                 "/docs/graphql.json": partial(self._describe, _graphql_reference),
                 **dict.fromkeys(page.FORMS, self._form_file),
@@ -361,13 +360,7 @@ async def send_plain(send: Send, status: int, body: bytes, content_type: bytes) 
     await send({"type": "http.response.body", "body": body})
 
 
-def _openapi_document(policy: Policy) -> bytes:
-    from ranksim.twin.facade.http import openapi
-
-    return to_json(openapi.openapi_document(policy))
-
-
-def _reference(policy: Policy) -> bytes:
+def _service_document(policy: Policy) -> bytes:
     from ranksim.twin.facade.http import examples
 
     return to_json(examples.describe_service(policy))

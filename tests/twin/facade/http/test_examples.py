@@ -53,6 +53,17 @@ def test_every_operation_is_described_with_examples_that_its_schemas_take() -> N
             jsonschema.Draft202012Validator(schema).validate(one["example"])
 
 
+def test_every_refusal_has_an_example_that_its_codes_and_its_schema_take() -> None:
+    described = describe_service(Policy())
+    refusals = described["components"]["responses"]
+    assert len(refusals) > 15
+    for name, refusal in refusals.items():
+        [content] = refusal["content"].values()
+        schema = content["schema"] | {"components": described["components"]}
+        jsonschema.Draft202012Validator(schema).validate(content["example"])
+        assert content["example"]["code"] in name.split(".")
+
+
 def test_the_control_api_is_described_with_bodies_that_it_takes() -> None:
     described = describe_control()
     assert without_examples(described) == without_examples(control_document())

@@ -267,7 +267,6 @@ def worst(it: Deployment) -> dict[str, bytes]:
     for path in (
         "/openapi.json",
         "/docs",
-        "/docs/openapi.json",
         "/docs/graphql.json",
         "/metrics",
         "/schema.graphql",

@@ -27,6 +27,7 @@ from ranksim.core.clock import DAY, MINUTE, Micros, instant
 from ranksim.core.contract.facts import JobKind
 from ranksim.core.contract.policy import Policy
 from ranksim.core.service.calls import Answer, Attempt, Call, Reply, Step
+from ranksim.core.service.errors import problem
 from ranksim.core.service.operations import OPERATIONS, TABLE
 from ranksim.core.service.service import Service
 from ranksim.core.surface.graphql_schema import FIELDS, SCHEMA
@@ -144,8 +145,13 @@ class _ExampleCaller:
 # What the pages show
 
 
+DETAIL = "What is wrong with this call."
+REQUEST_ID = "req_000000000001"
+"""What stands in an example of a refusal, which says what of its own call was wrong."""
+
+
 def describe_service(policy: Policy) -> Schema:
-    """Return the service's document with an example of each body and answer."""
+    """Return the service's document with an example of each body, answer and refusal."""
     described, exchanges = openapi_document(policy), examples(policy)
     for methods in described["paths"].values():
         for operation in methods.values():
@@ -155,6 +161,10 @@ def describe_service(policy: Policy) -> Schema:
                 operation["requestBody"]["content"]["application/json"]["example"] = exchange.body
             for content in operation["responses"].get(str(exchange.status), {}).get("content", {}).values():
                 content["example"] = exchange.answer
+    for response in described["components"]["responses"].values():
+        refused = problem(policy, response["x-codes"][0], DETAIL).body or {}
+        for content in response["content"].values():
+            content["example"] = {**refused, "request_id": REQUEST_ID}
     return described
 
 

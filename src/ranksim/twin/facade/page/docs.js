@@ -14,7 +14,7 @@
     if (key) form.preauthorizeApiKey("bearer", key.key);
   }
 
-  const form = SwaggerUIBundle({ ...options, dom_id: "#service", url: "/docs/openapi.json", deepLinking: true, onComplete: () => offerKey(form) });
+  const form = SwaggerUIBundle({ ...options, dom_id: "#service", url: "/openapi.json", deepLinking: true, onComplete: () => offerKey(form) });
 
   const answer = await fetch("/docs/control.json", { headers: bearer });
   if (answer.ok) {
