@@ -62,7 +62,9 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 """Methods that change nothing (RFC 9110, section 9.2.1)."""
 
 GRAPHQL_ALLOWS = "OPTIONS, POST"
-POST_ONLY = "GraphQL is POST only: send the document as JSON in the body of a POST."
+POST_ONLY = (
+    "GraphQL is POST only: send the document as JSON in the body (of urql, say preferGetMethod: false)."
+)
 
 
 class Facade:
