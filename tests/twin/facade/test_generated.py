@@ -271,6 +271,31 @@ def test_a_linter_finds_nothing_but_what_is_meant_so(node: Path, monkeypatch: py
         assert (said["totals"]["errors"], said["totals"]["warnings"], said["problems"]) == (0, 0, [])
 
 
+@on_node
+def test_spectral_has_no_warning(node: Path) -> None:
+    (node / ".spectral.yaml").write_text('extends: ["spectral:oas"]')
+    tool(node, "spectral", "lint", "api.json", "control.json", "--fail-severity", "warn")
+
+
+@on_node
+def test_a_mock_made_of_the_document_answers_with_its_examples(node: Path) -> None:
+    command = ["node_modules/.bin/prism", "mock", "api.json", "--port", "0"]
+    with subprocess.Popen(command, cwd=node, stdout=subprocess.PIPE, text=True) as mock:
+        try:
+            assert mock.stdout is not None
+            url = next(
+                found[0] for line in mock.stdout if (found := re.search(r"http://127[^\s\x1b]+", line))
+            )
+            head = {"authorization": "Bearer any"}
+            account = httpx.get(f"{url}/v1/account", headers=head, timeout=60).json()["data"]
+            assert account["plan"] in Policy().catalogue.plans
+            wanted = head | {"prefer": "code=404"}
+            refused = httpx.get(f"{url}/v1/domains/none", headers=wanted, timeout=60).json()
+            assert (refused["code"], refused["status"]) == ("not_found", 404)
+        finally:
+            mock.terminate()
+
+
 SAMPLES: list[tuple[str, str, Any]] = [
     ("GET", "/v1/domains?limit=1", None),
     ("GET", "/v1/domains?cursor=none", None),

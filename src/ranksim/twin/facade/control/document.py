@@ -61,7 +61,12 @@ def control_document() -> Schema:
     paths[PREFIX + "/events"] = {"get": _events(schemas)}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Control of a fake deployment", "version": "1", "description": ABOUT},
+        "info": {
+            "title": "Control of a fake deployment",
+            "version": "1",
+            "description": ABOUT,
+            "contact": {"name": "Whoever runs this deployment"},
+        },
         "servers": [{"url": "/"}],
         "security": [{}, {"token": []}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
@@ -99,8 +104,7 @@ def _operation(route: Route, schemas: Schema) -> Schema:
             "default": {"$ref": "#/components/responses/Problem"},
         },
     }
-    if more:
-        operation["description"] = more
+    operation["description"] = more or f"{operation['summary']}."
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in re.findall(r"\{(\w+)\}", route.path)

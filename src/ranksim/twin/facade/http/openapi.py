@@ -137,7 +137,12 @@ def openapi_document(policy: Policy) -> Schema:
         paths.setdefault(f"/v1/{operation.path}", {})[operation.method.lower()] = made.operation(operation)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Rank tracking", "version": "1", "description": ABOUT},
+        "info": {
+            "title": "Rank tracking",
+            "version": "1",
+            "description": ABOUT,
+            "contact": {"name": "Whoever runs this deployment"},
+        },
         "servers": [
             {"url": "/", "description": "Production"},
             {"url": "/sandbox", "description": "Sandbox"},
