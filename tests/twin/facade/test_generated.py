@@ -284,7 +284,7 @@ def test_a_mock_made_of_the_document_answers_with_its_examples(node: Path) -> No
         try:
             assert mock.stdout is not None
             url = next(
-                found[0] for line in mock.stdout if (found := re.search(r"http://127[^\s\x1b]+", line))
+                found[0] for line in mock.stdout if (found := re.search(r"http://127[\d.]+:\d+", line))
             )
             head = {"authorization": "Bearer any"}
             account = httpx.get(f"{url}/v1/account", headers=head, timeout=60).json()["data"]
