@@ -193,6 +193,10 @@ def test_a_bundle_is_rules_of_its_scope(name: Any) -> None:
         ({"operation": "delivery", "status": 500}, "a webhook attempt takes latency and delivery alone"),
         ({"drop_before_rate": 0.6, "drop_during_rate": 0.6}, "together are at most 1"),
         ({"status": 100}, "status"),
+        ({"headers": {"X": "\u20ac"}}, "'X' is no header that can be sent"),
+        ({"headers": {"X": "a\r\nY: b"}}, "'X' is no header that can be sent"),
+        ({"headers": {"X: Y": "a"}}, "'X: Y' is no header that can be sent"),
+        ({"lasts": "0s", "error_rate": 1}, "lasts is a time"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given: dict[str, Any], says: str) -> None:

@@ -6,6 +6,7 @@ same faults in every run.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,9 @@ Delivery = Literal["twice", "tampered", "old_signature", "out_of_order"]
 """What becomes of a webhook attempt, besides that it may be late."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
+
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 EFFECTS = ("delayed", "failed", "dropped", "answered", "slowed", "altered")
 """What rules do, as they are counted."""
@@ -109,6 +113,9 @@ class FaultRule(Frozen):
             raise ValueError("drop_before_rate, drop_after_rate and drop_during_rate together are at most 1")
         if self.lasts is not None and self.lasts <= 0:
             raise ValueError("lasts is a time such as 10m")
+        for name, value in self.headers.items():
+            if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
+                raise ValueError(f"headers: {name!r} is no header that can be sent (RFC 9110, section 5.5)")
         if self.body is not None and self.text is not None:
             raise ValueError("body and text both say what the body is; give one of them")
         if self.operation == DELIVERY and (
