@@ -97,12 +97,13 @@ def test_a_test_that_fails_shows_the_clock_and_what_refused_its_last_requests(pr
     done = run(project, "--tb=short", "test_worlds.py")
     assert "4 failed, 1 passed" in done.stdout
     assert done.stdout.count(" ranksim http://ranksim.test ") == 3
-    assert done.stdout.count("\nclock 2026-03-02T09:00:01Z (manual), next due 2026-") == 2
+    assert done.stdout.count("\nclock 2026-03-02T09:00:01Z (manual)\ndue: job_") == 2
     assert done.stdout.count("\nthe last 3 of 3 requests:\n") == 2
     assert done.stdout.count("  POST    /v1/jobs  409 cooldown_active (check 6, cooldown)  key demo  ") == 2
     assert done.stdout.count('\n    sent     {"kind":"crawl","domain_id":"dom_') == 2
     assert done.stdout.count('"code":"cooldown_active"') == 2
-    assert "\nclock 2026-03-02T09:00:00Z (manual), nothing is due\nno requests\n" in done.stdout
+    nothing = "nothing is due\nno endpoint, so no webhook is sent\nno requests\n"
+    assert f"\nclock 2026-03-02T09:00:00Z (manual)\n{nothing}" in done.stdout
     assert "testing/requests.py" not in done.stdout  # the failure is in the test, not in what it asserts with
 
 
