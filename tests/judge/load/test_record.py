@@ -192,16 +192,53 @@ def test_a_kill_loses_what_was_under_way_and_the_next_start_goes_on(tmp_path: Pa
         process.kill()
         process.communicate()
         with recording(server.url, out) as url:
-            httpx.get(f"{url}/v1/slots", headers=head)
-    calls = Trace.read(out / "trace.jsonl").exchanges
+            httpx.get(f"{url}/v1/slots", headers={"Authorization": f"Bearer {server.sandbox_key}"})
+    trace = Trace.read(out / "trace.jsonl")
+    calls = trace.exchanges
+    assert (calls[0].api_key, calls[-1].api_key, trace.header.capture) == ("key-1", "key-2", "partial")
+    assert trace.header.keys["key-1"].account
     assert [call.path for call in calls].count("/v1/account") >= 9
     assert calls[-1].path == "/v1/slots"
+
+
+CREDENTIALS = {
+    "a header": (b"X-Auth: hush\r\nX-Api-Key: hush\r\n", b""),
+    "a field": (b"", b'{"password": "hush", "client_secret": "hush", "secret_key": "hu\\"sh", "n": 1}'),
+    "a form": (b"", b"user=me&client_secret=hush&password=hush"),
+}
+
+
+@pytest.mark.parametrize("where", CREDENTIALS)
+def test_credentials_reach_the_upstream_and_no_trace(where: str, tmp_path: Path) -> None:
+    headers, body = CREDENTIALS[where]
+    request = (
+        b"POST /v1/x?key=hush&sig=hush HTTP/1.1\r\nHost: here\r\n" + headers
+        + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+    )  # fmt: skip
+    reply = b'HTTP/1.1 200 OK\r\nContent-Length: 24\r\n\r\n{"access_token": "hush"}'
+    with (
+        Upstream(reply, until=body or b"\r\n\r\n") as upstream,
+        recording(upstream.url, tmp_path / "out") as url,
+    ):
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(request)
+            assert connection.recv(65_536) == reply
+    assert b"hush" in upstream.came[0]
+    text = (tmp_path / "out" / "trace.jsonl").read_text()
+    assert "hush" not in text
+    assert "hu\\" not in text
+    assert Trace.read(tmp_path / "out" / "trace.jsonl").exchanges[0].status == 200
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["--upstream", "api.example.com"], "--upstream: expected a URL such as https://api.example.com"),
+        (
+            ["--upstream", "http://me:hush@a.example"],
+            "a name and a password in the URL would be written down",
+        ),
         (["--upstream", "http://a.example", "--listen", "8090"], "--listen: expected HOST:PORT"),
         (["--upstream", "http://a.example", "--listen", "0.0.0.0:8090"], "say --any-host"),
         (

@@ -34,8 +34,15 @@ MOST_BODY = 1 << 20
 
 TARGET = "production"
 
-CREDENTIAL = re.compile(r"(?i)api[-_]?key|token|secret|password|signature|^auth|session|cookie")
+NAMES = r"api[-_]?key|^key$|^sig$|token|secret|passw|signature|auth|session|cookie|credential"
+CREDENTIAL = re.compile(f"(?i){NAMES}")
 """What is in the names of headers and parameters that are not written down; Authorization names the key."""
+
+IN_BODIES = r"[\w-]*(?:api[-_]?key|token|secret|passw|signature|auth|session|credential)[\w-]*"
+CREDENTIAL_FIELD = re.compile(rf'(?i)("(?!\w*secret")(?:{IN_BODIES})"\s*:\s*")(?:[^"\\]|\\.)*(?=")')
+CREDENTIAL_PAIR = re.compile(rf"(?i)((?:^|&)(?:{IN_BODIES})=)[^&]*")
+HIDDEN = r"\1hidden"
+"""Fields of JSON, and of forms, whose values are not written down either."""
 
 
 @dataclass(slots=True)
@@ -93,7 +100,7 @@ class KeyNames:
     def __init__(self, directory: Path, header: Header, recorder: PartRecorder) -> None:
         self._directory, self._header, self._recorder = directory, header, recorder
         self._tokens: dict[str, str] = {}
-        self._keys: dict[str, TraceKey] = {}
+        self._keys: dict[str, TraceKey] = dict(header.keys)  # those of before, whose tokens nobody has
         self._write()
 
     def name_of(self, authorization: str, environment: str) -> str | None:
@@ -103,7 +110,7 @@ class KeyNames:
             return None
         if token not in self._tokens:
             self._recorder.hide(token)
-            self._tokens[token] = f"key-{len(self._tokens) + 1}"
+            self._tokens[token] = f"key-{len(self._keys) + 1}"
             self._keys[self._tokens[token]] = TraceKey(environment=environment)
             self._write()
         return self._tokens[token]
@@ -162,7 +169,7 @@ class RecordingProxy:
         ]
         try:
             await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
-            if not passing[1].done():  # the client has sent all; what is under way may still be answered
+            if not passing[1].done() and connection.is_under_way:  # all is sent, and may be answered
                 await asyncio.wait(passing[1:])
         finally:
             for task in passing:
@@ -194,7 +201,7 @@ class RecordingProxy:
             "surface": "graphql" if url.path.endswith("/graphql") else "rest",
             "query": without_credentials(dict(parse_qsl(url.query, keep_blank_values=True))),
             "request_headers": without_credentials(call.head.joined()),
-            "body": call.body.text(call.head.get("content-encoding")),
+            "body": hide_credentials(call.body.text(call.head.get("content-encoding"))),
         }  # fmt: skip
 
     def addressed(self, raw: bytes) -> bytes:
@@ -208,6 +215,17 @@ class RecordingProxy:
             own + b"\r" * line.endswith(b"\r") if line[:5].lower() == b"host:" else line for line in lines
         ]
         return b"\n".join((first, *lines))
+
+
+def hide_credentials(text: str | None) -> str | None:
+    """Return a body without the values of fields whose names say that they let somebody in.
+
+    Fields that end in "secret", as those of webhooks, get a digest when they are written down.
+    """
+    if not text:
+        return text
+    text = CREDENTIAL_FIELD.sub(HIDDEN, text)
+    return text if text[:1] in "{[" else CREDENTIAL_PAIR.sub(HIDDEN, text)
 
 
 def without_credentials(named: dict[str, str]) -> dict[str, str]:
@@ -232,6 +250,11 @@ class _Connection:
         self._requests, self._replies = Framer(self._request_length), Framer(self._reply_length)
         self._is_seen = True
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a call waits for its reply, or what passes is not seen."""
+        return bool(self._calls) or not self._is_seen
+
     def requested(self, data: bytes) -> list[bytes]:
         """Return what is to be sent upstream for what a client sent."""
         return self._seen(self._requests, data, self._ask)
@@ -248,9 +271,9 @@ class _Connection:
         try:
             for piece in framer.feed(data):
                 passed.append(note(piece))
-        except NotHttp as error:
+        except NotHttp:
             self._is_seen = False
-            self._recorder.note("a connection is passed on unseen: it is no HTTP/1.1", why=str(error)[:200])
+            self._recorder.note("a connection is passed on unseen: it is no HTTP/1.1")
             passed.append(framer.rest())
         return [part for part in passed if part]
 
@@ -309,7 +332,7 @@ class _Connection:
             self._recorder.ended(call.id, error=error or "no reply came")
             return
         self._proxy.count += 1
-        text = call.answer.text(call.reply.get("content-encoding"))
+        text = hide_credentials(call.answer.text(call.reply.get("content-encoding")))
         status = int(call.reply.first.split(" ")[1])
         self._recorder.ended(
             call.id, self._recorder.clock.now(), status=status, headers=call.reply.joined(), response=text,

@@ -14,6 +14,7 @@ from ranksim.report.progress import show_progress
 from ranksim.report.terminal import print_out, say
 
 if TYPE_CHECKING:
+    from ranksim.core.trace import Header
     from ranksim.judge.load.proxy import RecordingProxy
 
 PARTS = ".parts-recorded"
@@ -46,7 +47,7 @@ def record(
     """Stand between an application and an API, pass everything on as it is, and write a trace.
 
     Point the application's base URL here and stop with Ctrl-C. Nothing is changed but the Host header. Keys
-    go by names (key-1, …), and tokens, cookies and secrets are not written. `ranksim view DIR` shows the
+    go by names (key-1, …); tokens, cookies and other credentials are not written. `ranksim view DIR` shows the
     calls while they come; recordings of other tools are read by `ranksim trace import`.
 
     Example: ranksim trace record --upstream https://api.example.com --out recorded
@@ -55,13 +56,15 @@ def record(
 
     from ranksim.core.errors import BadInput
     from ranksim.core.trace import Header
-    from ranksim.judge.load.merging import merge
+    from ranksim.judge.load.merging import HEADER, merge
     from ranksim.judge.load.proxy import TARGET, KeyNames, RecordingProxy
     from ranksim.judge.load.recorder import AnchoredClock, PartRecorder
 
     parts = urlsplit(upstream)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
         raise BadInput(f"--upstream: expected a URL such as https://api.example.com, found {upstream!r}")
+    if parts.username is not None:
+        raise BadInput("--upstream: a name and a password in the URL would be written down; leave them out")
     host, _, port = listen.rpartition(":")
     host = host.strip("[]")
     if not host or not port.isdigit() or int(port) > 65535:
@@ -83,8 +86,12 @@ def record(
     part = PartRecorder(
         directory / f"part-{number}.jsonl", part=str(number), clock=clock, salt=secrets.token_bytes(16)
     )
+    before = _earlier(directory / HEADER)
+    if before is not None:
+        complete = exclusive = False  # nobody knows what passed meanwhile
     header = Header(
-        started=clock.now(), targets={TARGET: upstream}, exclusive=exclusive,
+        started=clock.now() if before is None else before.started, targets={TARGET: upstream},
+        keys={} if before is None else before.keys, exclusive=exclusive,
         capture="complete" if complete else "partial", clock=clock.described(),
     )  # fmt: skip
     proxy = RecordingProxy(upstream, KeyNames(directory, header, part), part, tls)
@@ -117,9 +124,20 @@ async def _serve(proxy: "RecordingProxy", host: str, port: int, upstream: str) -
             await asyncio.wait([waiting], timeout=TOLD_EVERY_S)
             tell(None, f"{proxy.count:,} calls")
     server.close()
-    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+    under_way = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in under_way:
         task.cancel()
-    await asyncio.sleep(0)
+    await asyncio.gather(*under_way, return_exceptions=True)
+
+
+def _earlier(path: Path) -> "Header | None":
+    """The header of a recording that was killed, which goes on; None where there is none."""
+    from ranksim.core.trace import Header
+
+    try:
+        return Header.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def _trusting(ca_file: Path | None) -> ssl.SSLContext:
