@@ -47,8 +47,8 @@ def record(
     """Stand between an application and an API, pass everything on as it is, and write a trace.
 
     Point the application's base URL here and stop with Ctrl-C. Nothing is changed but the Host header. Keys
-    go by names (key-1, …); tokens, cookies and other credentials are not written. `ranksim view DIR` shows the
-    calls while they come; recordings of other tools are read by `ranksim trace import`.
+    go by names (key-1, …); tokens, cookies and other credentials are not written. `ranksim view DIR` shows
+    the calls while they come; recordings of other tools are read by `ranksim trace import`.
 
     Example: ranksim trace record --upstream https://api.example.com --out recorded
     """
