@@ -15,6 +15,7 @@ from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call
 from ranksim.core.service.service import Service
+from ranksim.twin.facade.faults import Faults
 
 NOW = instant("2026-03-04T10:00:00Z")
 
@@ -61,7 +62,7 @@ def begun(stated: dict[str, Any]) -> Service:
     origin = origin_of((json.dumps(stated), None), None)
     service, _, timeline = origin.open()
     while timeline.due <= origin.start:
-        timeline.act(service, origin.start)
+        timeline.act(service, Faults(), origin.start)
     return service
 
 

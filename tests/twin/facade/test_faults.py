@@ -8,16 +8,18 @@ from typing import Any
 import httpx
 import pytest
 
+from ranksim.core.callers.fault_rules import FaultRule
 from ranksim.core.clock import instant
+from ranksim.core.contract.located import Located, validate
+from ranksim.core.contract.patterns import fits_pattern
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call
 from ranksim.twin.facade import app as surface
 from ranksim.twin.facade.app import Facade
-from ranksim.twin.facade.faults import FaultRule, Faults, InjectedFault
+from ranksim.twin.facade.faults import Faults, InjectedFault
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.listener import Listener
-from ranksim.twin.serving.parsing import fits_pattern
 
 START = instant("2026-03-04T10:00:00Z")
 
@@ -142,13 +144,11 @@ def test_shares_are_of_requests() -> None:
     ],
 )
 def test_a_rule_for_an_operation_that_does_not_exist_is_refused(operation: str, hint: str) -> None:
-    faults = Faults()
     with pytest.raises(BadInput) as caught:
-        faults.add(rule(operation=operation, error_rate=1.0))
-    assert str(caught.value).startswith(f"operation: no such operation {operation!r}; {hint}")
-    assert faults.active == {}
+        validate(FaultRule, Located("fault", {"operation": operation, "error_rate": 1}, {}))
+    assert str(caught.value).startswith(f"fault: operation: no such operation {operation!r}; {hint}")
     for known in ("*", "*.create", "jobs.*", "graphql"):
-        faults.add(rule(operation=known, error_rate=1.0))
+        assert rule(operation=known, error_rate=1.0).operation == known
 
 
 def test_the_same_requests_meet_the_same_faults() -> None:

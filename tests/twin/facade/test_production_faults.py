@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from ranksim.core.callers.fault_rules import BUNDLES, BundleScope, FaultRule, rules_of
 from ranksim.core.contract.located import Located, validate
 from ranksim.core.errors import BadInput
 from ranksim.testing import Server, World
-from ranksim.twin.facade.fault_bundles import BUNDLES, BundleScope, rules_of
-from ranksim.twin.facade.faults import FaultRule, Faults
+from ranksim.twin.facade.faults import Faults
 
 
 @pytest.fixture(params=[World, Server], ids=["in process", "over a socket"])

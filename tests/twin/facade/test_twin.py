@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ranksim.core.callers.fault_rules import FaultRule
 from ranksim.core.clock import DAY, HOUR, MINUTE, SECOND, instant, iso
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
@@ -16,7 +17,6 @@ from ranksim.core.rules.webhooks import verify
 from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply
 from ranksim.core.service.service import Service
 from ranksim.twin.facade.advance import AdvanceCondition, AdvanceUnderWay, meter_resets
-from ranksim.twin.facade.faults import FaultRule
 from ranksim.twin.facade.journal.journaled_service import JournaledService
 from ranksim.twin.facade.logged_event import LoggedEvent
 from ranksim.twin.facade.sender import Scripted

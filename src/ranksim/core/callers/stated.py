@@ -30,12 +30,14 @@ LENGTH = 30 * DAY
 Row = TypeVar("Row")
 
 
-def stated_scenario(state: State, policy: Policy, now: Micros) -> dict[str, Any]:
+def stated_scenario(
+    state: State, policy: Policy, now: Micros, faults: Iterable[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
     """Return, as JSON, a scenario whose world begins as a service stands at an instant.
 
     It states accounts, keys with tokens, domains, lists, keywords, labels, competitors, scans, endpoints with
-    secrets, and what is used; what jobs under way reserve is spent. It has no past: no jobs, events and
-    deliveries, no windows of rate limits; ids are new. Raises BadInput for what no scenario states.
+    secrets, what is used, and `faults`; what jobs under way reserve is spent. It has no past: no jobs, events
+    and deliveries, no windows of rate limits; ids are new. Raises BadInput for what no scenario states.
     """
     names = _unique({id: account.name for id, account in state.accounts.items()})
     accounts = {
@@ -64,6 +66,7 @@ def stated_scenario(state: State, policy: Policy, now: Micros) -> dict[str, Any]
         "accounts": accounts,
         "receivers": receivers,
         "timeline": disabled,
+        "faults": list(faults),
     }
 
 

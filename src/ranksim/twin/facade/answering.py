@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from ranksim.core.clock import SECOND, Micros, http_date
 from ranksim.core.rules.access import resolve
 from ranksim.core.service.calls import Fault, Reply
+from ranksim.twin.facade.fault_answers import answer_by
 from ranksim.twin.facade.faults import InjectedFault
 from ranksim.twin.facade.http.requests import PREFLIGHT, HttpRequest, write_headers
 from ranksim.twin.facade.journal.journaled_service import NotKept
@@ -83,7 +84,7 @@ class ServiceRequest:
             return False
         if fault.fails:
             call.fault, call.idempotency_key = Fault("internal_error"), None
-        elif fault.answer is not None and fault.answer.is_all:
+        elif fault.answer is not None and fault.answer.answers_instead:
             at = self.twin.now()
             reply = Reply(0, None, outcome="faulted", operation=call.operation)
             headers = response_headers({}, 0, at)
@@ -160,8 +161,8 @@ class ServiceRequest:
         if fault.delay_after_s:
             await asyncio.sleep(fault.delay_after_s)
         if fault.answer is not None and not fault.fails:
-            answer.status, answer.headers, answer.body = fault.answer.over(
-                answer.status, answer.headers, answer.body, answer.at
+            answer.status, answer.headers, answer.body = answer_by(
+                fault.answer, answer.status, answer.headers, answer.body, answer.at
             )
         if fault.rules:
             answer.headers.append((b"ranksim-fault", ", ".join(fault.rules).encode()))

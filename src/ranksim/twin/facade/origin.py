@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from ranksim.core.callers.fault_rules import FaultRule, FaultTarget
 from ranksim.core.clock import DISTANT_FUTURE, Micros
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
@@ -18,8 +19,10 @@ class Timeline(Protocol):
     due: Micros
     """When it acts next; DISTANT_FUTURE once it has done all."""
 
-    def act(self, service: Any, now: Micros) -> tuple[list[Step], dict[str, Any]]:
-        """Do what is due to a service; return what came of it, and what it was, as an event tells it."""
+    def act(self, service: Any, faults: FaultTarget, now: Micros) -> tuple[list[Step], dict[str, Any]]:
+        """Do what is due to a service and its faults; return what came of it, and what it was, as an event
+        tells it.
+        """
 
     def answer(self, attempt: Attempt, now: Micros) -> Answer | None:
         """Return what a sender sees of a receiver that is down, or None: it is asked."""
@@ -43,6 +46,8 @@ class Origin(Protocol):
     policy: Policy
     seed: int
     start: Micros
+    faults: Sequence[tuple[Micros, FaultRule]]
+    """The fault rules in force then, and since when."""
 
     def open(self) -> tuple[Service, dict[str, str], Timeline]:
         """Return a service, the first key of each environment, and what happens from then on.
@@ -62,7 +67,7 @@ class Still:
     def __init__(self, saved: Mapping[str, Any] | None = None) -> None:
         self._saved = dict(saved or {})
 
-    def act(self, service: Any, now: Micros) -> tuple[list[Step], dict[str, Any]]:
+    def act(self, service: Any, faults: FaultTarget, now: Micros) -> tuple[list[Step], dict[str, Any]]:
         """Do nothing."""
         return [], {}
 
@@ -81,6 +86,7 @@ class Unread:
     def __init__(self, source: Source, policy: Policy | None = None) -> None:
         self.source, self.policy = source, policy or Policy()
         self.seed, self.start = 0, 0
+        self.faults: Sequence[tuple[Micros, FaultRule]] = ()
 
     def open(self) -> tuple[Service, dict[str, str], Timeline]:
         """Raise BadInput."""

@@ -13,9 +13,10 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from ranksim.core.clock import Micros, iso
+from ranksim.core.contract.patterns import fits_pattern
 from ranksim.core.contract.quantities import Frozen
 from ranksim.twin.serving.asgi import Header
-from ranksim.twin.serving.parsing import bearer, fits_pattern
+from ranksim.twin.serving.parsing import bearer
 
 KEPT = 10_000
 """How many exchanges are remembered."""

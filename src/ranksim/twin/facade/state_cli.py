@@ -51,7 +51,7 @@ def export_state(
 
     From a running deployment it is the world at one instant, whatever is asked of it meanwhile, and whether
     it keeps a state file or not. As a scenario it is what `ranksim serve FILE` begins with: accounts, keys,
-    portfolios, use and endpoints as they are now, without a past.
+    portfolios, use, endpoints and faults as they are now, without a past.
 
     Examples:
 

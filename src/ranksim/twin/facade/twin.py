@@ -123,6 +123,7 @@ class Twin:
         self.world_id = _new_world()
         self.service: Service | JournaledService = self._new_service(self.clock.now())
         if origin is not None:
+            self.faults.reset(seed, origin.faults)
             self.resume(self.clock.now())
 
     # Calls
@@ -328,7 +329,7 @@ class Twin:
 
     def _act(self, now: Micros) -> None:
         """Do what the timeline has due at `now`."""
-        steps, what = self.timeline.act(self.service, now)
+        steps, what = self.timeline.act(self.service, self.faults, now)
         self.event_log.note(now, "timeline.acted", what)
         self.acted(now)
         for step in steps:
@@ -468,10 +469,11 @@ class Twin:
         self._begin(service, saved.now, saved.traffic)
 
     def reset(self) -> None:
-        """Begin anew, as at the start: accounts, keys, the first instant; no fault rules and no journal."""
+        """Begin anew, as at the start: accounts, keys, fault rules, the first instant; and no journal."""
         now = self.clock.wall() if self.first is None else self.first
-        self._begin(self._new_service(now), now)
-        self.faults.reset()
+        service = self._new_service(now)
+        self.faults.reset(self.seed, () if self.origin is None else self.origin.faults)
+        self._begin(service, now)
         if self.requests is not None:
             self.requests.clear()
 

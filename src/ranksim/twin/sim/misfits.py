@@ -23,6 +23,7 @@ from ranksim.twin.sim.timeline import (
     Action,
     AddDomains,
     IssueKey,
+    OfFaults,
     RemoveDomains,
     ResizePool,
     Set,
@@ -149,7 +150,7 @@ def _receiver_misfits(scenario: ScenarioFields) -> Iterator[Misfit]:
 
 def _action_misfits(scenario: ScenarioFields, action: Action) -> Iterator[Misfit]:
     yield from _outside(("at",), scenario, action.at)
-    if isinstance(action, Set):
+    if isinstance(action, Set | OfFaults):
         return
     if isinstance(action, ResizePool):
         yield from _unknown(("pool",), "pool", action.pool, scenario.pools)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
+from ranksim.core.callers.fault_rules import StatedFault
 from ranksim.core.callers.network import NetworkSpec
 from ranksim.core.callers.portfolio import AccountSpec
 from ranksim.core.callers.programs import ClientSpec
@@ -19,7 +20,7 @@ from ranksim.core.contract.quantities import Duration, Frozen, Instant
 from ranksim.core.errors import BadInput
 from ranksim.twin.sim.expectations import Expectation
 from ranksim.twin.sim.receivers import ReceiverSpec
-from ranksim.twin.sim.timeline import Action
+from ranksim.twin.sim.timeline import Action, AddFault
 from ranksim.twin.sim.workers import PoolSpec
 
 SAMPLES = 200
@@ -67,6 +68,8 @@ class ScenarioFields(Public):
     pools: dict[JobLabel, PoolSpec] = Field(default_factory=dict)
     receivers: dict[str, ReceiverSpec] = Field(default_factory=dict)
     timeline: tuple[Action, ...] = ()
+    faults: tuple[StatedFault, ...] = ()
+    """In force from the start where it is served."""
     network: NetworkSpec | None = None
     """Between all clients and the service; without one, calls are answered at the instant they are made."""
     sample_every: Annotated[Duration, Field(ge=0)] = 0
@@ -99,6 +102,13 @@ Stated = TypeVar("Stated", bound=ScenarioFields)
 def made_up_note(scenario: ScenarioFields) -> tuple[str, ...]:
     """The sentence, if any, that says what of an answer about it rests on nothing observed."""
     return (f"Made up, as nobody observed it: {'; '.join(scenario.made_up)}.",) if scenario.made_up else ()
+
+
+def served_only_note(scenario: ScenarioFields) -> tuple[str, ...]:
+    """The sentence, if any, that says what of a scenario no simulation of it does."""
+    if not scenario.faults and not any(isinstance(action, AddFault) for action in scenario.timeline):
+        return ()
+    return ("Its faults act where it is served (ranksim serve), and not in this simulation.",)
 
 
 def changes_by(scenario: ScenarioFields, settings: Settings, folder: Path = Path()) -> dict[str, Any]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from ranksim.core.callers.fault_rules import FaultRule, FaultTarget
 from ranksim.core.callers.portfolio import AccountSpec, Actor
 from ranksim.core.clock import DISTANT_FUTURE, Micros, iso
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply, Step
 from ranksim.core.service.service import Service
+from ranksim.twin.sim.misfits import in_time
 from ranksim.twin.sim.opening import opened_at, timeline_state
 from ranksim.twin.sim.receivers import SimulatedReceiver
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.settings import after, in_order
-from ranksim.twin.sim.timeline import Action, ResizePool, Set, apply
+from ranksim.twin.sim.timeline import Action, AddFault, ClearFaults, OfFaults, ResizePool, Set, apply
 from ranksim.twin.sim.workers import Pool
 
 NOT_SERVED = {
@@ -29,6 +31,19 @@ def _actions_since(scenario: Scenario, since: Micros) -> list[tuple[Micros, int,
     """Return what the timeline does from an instant on: when, where it stands there, and what."""
     placed = [(each.at.on(scenario.start), index, each) for index, each in enumerate(scenario.timeline)]
     return sorted((each for each in placed if each[0] >= since), key=lambda each: each[:2])
+
+
+def faults_at(scenario: Scenario, now: Micros) -> list[tuple[Micros, FaultRule]]:
+    """Return the faults that are in force before the timeline acts at an instant, and since when."""
+    faults = [(scenario.start, rule) for fault in scenario.faults for rule in fault.rules()]
+    for action in in_time(scenario):
+        if (at := action.at.on(scenario.start)) >= now:
+            break
+        if isinstance(action, AddFault):
+            faults += [(at, rule) for rule in action.rules()]
+        elif isinstance(action, ClearFaults):
+            faults.clear()
+    return [(since, rule) for since, rule in faults if rule.lasts is None or now < since + rule.lasts]
 
 
 def text_of(scenario: Scenario) -> str:
@@ -67,20 +82,23 @@ class ServedTimeline:
             self.receivers[name].take_down(since)
         self._behind = {endpoint: self.receivers[name] for name, endpoint in self.endpoints.items()}
         self._steps: list[Step] = []
-        self.service, self.now, self.due = cast(Service, None), since, self._next()
+        self.service, self._faults = cast(Service, None), cast(FaultTarget, None)
+        self.now, self.due = since, self._next()
 
     def _next(self) -> Micros:
         return self._actions[self._done][0] if self._done < len(self._actions) else DISTANT_FUTURE
 
-    def act(self, service: Any, now: Micros) -> tuple[list[Step], dict[str, Any]]:
-        """Do what is due to a service; return what came of it, and what it was.
+    def act(self, service: Any, faults: FaultTarget, now: Micros) -> tuple[list[Step], dict[str, Any]]:
+        """Do what is due to a service and its faults; return what came of it, and what it was.
 
         What the service refuses, since others have changed the world meanwhile, is told as `refused`.
         """
         _, _, action = self._actions[self._done]
         self._done += 1
         self.due, self.service, self.now, self._steps = self._next(), service, now, []
-        what = action.model_dump(mode="json", exclude={"at"}, exclude_defaults=True)
+        self._faults = faults
+        secret = {"key"} if isinstance(action, AddFault) else set[str]()
+        what = action.model_dump(mode="json", exclude={"at", *secret}, exclude_defaults=True)
         try:
             apply(self, action)
         except BadInput as error:
@@ -98,6 +116,14 @@ class ServedTimeline:
         return timeline_state(self.actors, self.endpoints, down, self._done)
 
     # What actions are done to
+
+    def change_faults(self, action: OfFaults) -> None:
+        """Put faults in force, or end all."""
+        if isinstance(action, ClearFaults):
+            self._faults.clear()
+            return
+        for rule in action.rules():
+            self._faults.add(rule, self.now)
 
     def app_call(
         self, actor: Actor, operation: str, body: Body | None, /, *, client: str = "", **path: str
@@ -141,6 +167,7 @@ class ScenarioOrigin:
         self.source: tuple[str, Micros | None] = (text_of(scenario), until)
         self.scenario, self.seed = scenario, scenario.seed
         self.start = scenario.start if until is None else until
+        self.faults: Sequence[tuple[Micros, FaultRule]] = faults_at(scenario, self.start)
         for _, action in in_order(scenario):
             if action.at.on(self.scenario.start) < self.start:
                 scenario = after(scenario, action)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Protocol, assert_never
 
 from pydantic import Field
 
+from ranksim.core.callers.fault_rules import StatedFault
 from ranksim.core.callers.portfolio import (
     AccountSpec,
     Actor,
@@ -159,6 +160,18 @@ class ResizePool(_Action):
     capacity: Capacity
 
 
+class AddFault(_Action, StatedFault):
+    """Put a fault, or a bundle of them, in force where the scenario is served."""
+
+    do: Literal["fault"]
+
+
+class ClearFaults(_Action):
+    """End all faults where the scenario is served, those of others too."""
+
+    do: Literal["clear_faults"]
+
+
 class Set(_Action):
     """Give what a path of a study leads to a value, from now on: a quota, a price, a latency, a pool."""
 
@@ -181,7 +194,8 @@ OfAccount = (
     | RemoveKeywords
 )
 OfReceiver = EditEndpoint | EnableEndpoint | ReceiverDown | ReceiverUp
-Action = Annotated[OfAccount | OfReceiver | ResizePool | Set, Field(discriminator="do")]
+OfFaults = AddFault | ClearFaults
+Action = Annotated[OfAccount | OfReceiver | OfFaults | ResizePool | Set, Field(discriminator="do")]
 
 
 class TimelineWorld(Host, Protocol):
@@ -200,6 +214,9 @@ class TimelineWorld(Host, Protocol):
     def set(self, action: Set) -> None:
         """Go on with a value set."""
 
+    def change_faults(self, action: OfFaults) -> None:
+        """Put faults in force, or end them, where anything stands between callers and the service."""
+
     def stated_account(self, account: str) -> AccountSpec:
         """Return what the scenario states of an account."""
 
@@ -213,6 +230,8 @@ def apply(world: TimelineWorld, action: Action) -> None:
         _apply_to_account(world, action)
     elif isinstance(action, OfReceiver):
         _apply_to_receiver(world, action)
+    elif isinstance(action, OfFaults):
+        world.change_faults(action)
     elif isinstance(action, Set):
         world.set(action)
     else:

@@ -379,6 +379,9 @@ class World(SimpyClock):
         timeline.apply(self, action)
         self._set_wake()
 
+    def change_faults(self, action: timeline.OfFaults) -> None:
+        """Do nothing: faults befall what comes over HTTP; `served_only_note` says so of the result."""
+
     def set(self, action: timeline.Set) -> None:
         """Go on with a value of the scenario set."""
         before, self.scenario = self.scenario, settings.after(self.scenario, action)

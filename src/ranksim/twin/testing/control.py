@@ -9,12 +9,17 @@ import builtins
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from ranksim.core.callers.fault_rules import (
+    BodyKind,
+    BundleName,
+    BundleScope,
+    Delivery,
+    FaultRule,
+    RetryAfterForm,
+)
 from ranksim.core.contract.located import Located, validate
 from ranksim.core.service.administration import LIMITS
 from ranksim.twin.facade.control import deliveries, faults
-from ranksim.twin.facade.fault_answers import BodyKind, RetryAfterForm
-from ranksim.twin.facade.fault_bundles import BundleName, BundleScope
-from ranksim.twin.facade.faults import Delivery, FaultRule
 from ranksim.twin.testing.clock import PartOfWorld, settled_now
 
 Environment = Literal["production", "sandbox"]
@@ -88,7 +93,8 @@ class FaultRules(PartOfWorld):
         self, name: BundleName, operation: str = "*", *, path: str | None = None, lasts: str | None = None
     ) -> builtins.list[faults.FaultShown]:
         """Put a bundle of faults in force, as production has them, and return its rules. Raises BadInput."""
-        scope = BundleScope(operation=operation, path=path, lasts=lasts)
+        given = {"operation": operation, "path": path, "lasts": lasts}
+        scope = validate(BundleScope, Located(name, given, {}))
         return self._thread.call(faults.add_faults(self._twin, name, scope))["data"]
 
     def list(self) -> list[faults.FaultShown]:

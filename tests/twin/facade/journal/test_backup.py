@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim.cli import app
+from ranksim.core.callers.fault_rules import FaultRule
 from ranksim.core.clock import HOUR, instant
 from ranksim.core.service.calls import Call
 from ranksim.twin.facade.app import Facade
-from ranksim.twin.facade.faults import FaultRule
 from ranksim.twin.facade.journal.write_ahead import attach
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.snapshots import SavedWorld

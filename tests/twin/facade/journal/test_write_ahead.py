@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ranksim.core.callers.fault_rules import FaultRule
 from ranksim.core.clock import DAY, HOUR, MINUTE, SECOND, instant
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
@@ -21,7 +22,6 @@ from ranksim.core.service.calls import Answer, Attempt, Body, Call, Fault, Reply
 from ranksim.core.service.context import Context
 from ranksim.core.service.rate_limits import charge_window
 from ranksim.twin.facade.app import Facade
-from ranksim.twin.facade.faults import FaultRule
 from ranksim.twin.facade.journal import sqlite, write_ahead
 from ranksim.twin.facade.journal.sqlite import StateFile
 from ranksim.twin.facade.journal.write_ahead import WriteAheadLog, attach, replay_world

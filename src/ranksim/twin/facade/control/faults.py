@@ -6,11 +6,10 @@ from typing import Any, cast
 
 from typing_extensions import TypedDict  # typing's has too little for pydantic before Python 3.12
 
+from ranksim.core.callers.fault_rules import BundleScope, FaultRule, rules_of
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.service.administration import LIMITS
 from ranksim.twin.facade.control.command import Router, look_up
-from ranksim.twin.facade.fault_bundles import BundleScope, rules_of
-from ranksim.twin.facade.faults import FaultRule
 from ranksim.twin.facade.twin import Twin
 
 router = Router()

@@ -173,13 +173,14 @@ class StateQuery(Frozen):
 async def get_state(twin: Twin, query: StateQuery) -> bytes:
     """Give all state of the service as JSON, secrets included: times in µs, money in µUSD.
 
-    `?as=scenario` gives a scenario of what a file states of it: accounts, keys, portfolios, use, endpoints.
+    `?as=scenario` gives a scenario of what a file states of it: accounts, keys, portfolios, use, endpoints,
+    faults.
     """
     if query.form == "state":
         return twin.service.save()
     now = twin.now()
     twin.work(now)
-    return to_json(stated_scenario(twin.service.state, twin.policy, now))
+    return to_json(stated_scenario(twin.service.state, twin.policy, now, twin.faults.stated(now)))
 
 
 SCENARIO = {"start": "2026-03-04T10:00:00Z", "length": "1d", "accounts": {"acme": {"plan": "pro"}}}

@@ -69,7 +69,8 @@ def export_file(path: Path, policy: Policy) -> bytes:
 def export_scenario(path: Path, policy: Policy) -> bytes:
     """Return a state file as a scenario, in JSON. Raises BadInput, also for what no scenario states."""
     twin = verify_file(path, policy).twin
-    return to_json(stated_scenario(twin.service.state, twin.policy, twin.now()))
+    faults = twin.faults.stated(twin.now())
+    return to_json(stated_scenario(twin.service.state, twin.policy, twin.now(), faults))
 
 
 def begin_file(beginning: dict[str, Any]) -> bytes:
