@@ -10,6 +10,11 @@ from ranksim.core.callers.fault_rules import BodyKind, FaultRule
 from ranksim.core.clock import SECOND, Micros, http_date
 from ranksim.twin.serving.asgi import Header
 
+NO_CONTENT = (204, 304)
+"""Statuses whose answers end with their headers (RFC 9112, section 6.3)."""
+
+ABOUT_CONTENT = (b"content-type", b"content-length")
+
 TYPES = {"problem": b"application/problem+json", "html": b"text/html; charset=utf-8"}
 
 
@@ -36,8 +41,11 @@ def answer_by(
         name.lower().encode("latin-1"): text.encode("latin-1") for name, text in rule.headers.items()
     }
     without = {*replaced, *([b"content-type"] if kind == "empty" else ())}
-    kept = [(name, value) for name, value in headers if name.lower() not in without]
-    return status, [*kept, *replaced.items()], body
+    written = [(name, value) for name, value in headers if name.lower() not in without]
+    written += replaced.items()
+    if status in NO_CONTENT:
+        return status, [pair for pair in written if pair[0].lower() not in ABOUT_CONTENT], b""
+    return status, written, body
 
 
 def _body(kind: BodyKind, status: int, before: bytes) -> bytes:
