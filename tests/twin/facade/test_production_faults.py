@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -34,11 +35,14 @@ def hosts(world: World) -> list[str]:
         ({"status": 502, "body": "html"}, 502, "text/html; charset=utf-8", "<h1>502 Bad Gateway</h1>", False),
         ({"status": 503}, 503, "application/problem+json", '"title":"Service Unavailable"', False),
         ({"status": 599, "body": "empty"}, 599, None, "", False),
+        ({"status": 204, "body": "html"}, 204, None, "", False),
+        ({"status": 204, "after_effect": True}, 204, None, "", True),
+        ({"status": 304, "text": "oops"}, 304, None, "", False),
         ({"status": 504, "after_effect": True, "body": "html"}, 504, "text/html; charset=utf-8", "504", True),
         ({"text": "oops", "headers": {"Content-Type": "text/plain"}}, 201, "text/plain", "oops", True),
         ({"headers": {"X-Request-Id": "other"}}, 201, "application/json", '"a.example"', True),
     ],
-    ids=["gateway", "problem", "empty", "late gateway", "text", "header"],
+    ids=["gateway", "problem", "empty", "204", "late 204", "304", "late gateway", "text", "header"],
 )
 def test_an_answer_is_another_before_or_after_the_effect(
     world: World, fault: dict[str, Any], status: int, kind: str | None, text: str, made: bool
@@ -47,6 +51,9 @@ def test_an_answer_is_another_before_or_after_the_effect(
     answer = world.client().post("/v1/domains", json={"host": "a.example"})
     assert (answer.status_code, answer.headers.get("content-type")) == (status, kind)
     assert text in answer.text
+    if status in (204, 304):
+        assert answer.content == b""
+        assert {"content-length", "transfer-encoding"}.isdisjoint(answer.headers)
     assert answer.headers["ranksim-fault"] == "fault_1"
     assert hosts(world) == (["a.example"] if made else [])
 
@@ -76,14 +83,45 @@ def test_retry_after_comes_in_both_forms_and_absurd(world: World) -> None:
 
 @pytest.mark.parametrize("when", ["before", "during", "after"])
 def test_a_connection_closes_before_during_and_after_the_answer(world: World, when: str) -> None:
+    """With the same error in process as over a socket; of an answer that is torn a half can be read."""
     shares: dict[str, Any] = {f"drop_{when}_rate": 1}
     world.faults.add("domains.create", **shares)
-    with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
-        world.client().post("/v1/domains", json={"host": "a.example"})
+    status, length, half = 0, 0, b""
+
+    def ask() -> None:
+        nonlocal status, length, half
+        with world.client().stream("POST", "/v1/domains", json={"host": "a.example"}) as answer:
+            status, length = answer.status_code, int(answer.headers["content-length"])
+            for part in answer.iter_raw():
+                half += part
+
+    with pytest.raises(httpx.RemoteProtocolError) as caught:
+        ask()
+    assert caught.value.request.url.path == "/v1/domains"
+    if when == "during":
+        assert (status, len(half)) == (201, length // 2)
+        says = f"peer closed connection without sending complete message body (received {len(half)} bytes, "
+        assert str(caught.value) == f"{says}expected {length})"
+    else:
+        assert (status, str(caught.value)) == (0, "Server disconnected without sending a response.")
     assert hosts(world) == ([] if when == "before" else ["a.example"])
     calls = [one.to_dict() for one in world.twin.event_log if one.what == "call"]
     [event] = [one for one in calls if one["dropped"]]
     assert (event["dropped"], event["status"]) == (when, None if when == "before" else 201)
+
+
+def test_a_body_that_is_torn_fails_whoever_reads_it_whole(world: World) -> None:
+    world.faults.add(drop_during_rate=1)
+    with pytest.raises(httpx.RemoteProtocolError, match="received 73 bytes, expected 147"):
+        world.client().post("/v1/domains", json={"host": "ab.example"})
+
+    async def ask() -> None:
+        async with world.async_client() as client:
+            assert (await client.head("/v1/domains")).status_code == 200
+            await client.get("/v1/domains")
+
+    with pytest.raises(httpx.RemoteProtocolError, match="peer closed connection"):
+        asyncio.run(ask())
 
 
 def test_a_call_under_way_is_in_progress_for_another_of_its_key() -> None:

@@ -29,7 +29,14 @@ PARTS_A_SECOND = 20
 
 
 class Dropped(Exception):
-    """The connection is to be closed without an answer; raised where the server gives no way to close it."""
+    """The connection is to be closed without an answer; raised where the server gives no way to close it.
+
+    `part` is what was sent of the answer: status, headers, and as much of the body; None for nothing.
+    """
+
+    def __init__(self, part: tuple[int, list[Header], bytes] | None) -> None:
+        super().__init__("the connection was dropped, as a fault wanted")
+        self.part = part
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +159,7 @@ class ServiceRequest:
             if fault.bytes_per_second:
                 await asyncio.sleep(size / rate)
         if fault.drop:
-            _drop(self.scope)
+            _drop(self.scope, (status, headers, body[:until]))
             return
         await self.send({"type": "http.response.body", "body": b""})
 
@@ -245,11 +252,11 @@ def raw_path(scope: Scope) -> str:
     return path
 
 
-def _drop(scope: Scope) -> None:
-    """Close the connection at once, as a broken network does."""
+def _drop(scope: Scope, part: tuple[int, list[Header], bytes] | None = None) -> None:
+    """Close the connection at once, as a broken network does, when a part of the answer was sent."""
     abort = scope.get("ranksim.abort")
     if abort is None:
-        raise Dropped("the connection was dropped, as a fault wanted")
+        raise Dropped(part)
     abort()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import httpx
 
@@ -18,6 +18,28 @@ log = logging.getLogger("ranksim.testing")
 
 CALLER = ("127.0.0.1", 50_000)
 """The address that calls without a socket seem to come from."""
+
+
+NO_RESPONSE = "Server disconnected without sending a response."
+TORN = "peer closed connection without sending complete message body (received {} bytes, expected {})"
+"""What httpx says of connections that close, with a socket."""
+
+
+class TornBody(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """The part of a body of `length` bytes that came before the connection closed."""
+
+    def __init__(self, part: bytes, length: int) -> None:
+        self._part, self._length = part, length
+
+    def __iter__(self) -> Iterator[bytes]:
+        if self._part:
+            yield self._part
+        if len(self._part) < self._length:
+            raise httpx.RemoteProtocolError(TORN.format(len(self._part), self._length))
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self:
+            yield part
 
 
 class Transport(httpx.BaseTransport, httpx.AsyncBaseTransport):
@@ -63,8 +85,12 @@ class Transport(httpx.BaseTransport, httpx.AsyncBaseTransport):
     async def _answer(self, request: httpx.Request, content: bytes) -> httpx.Response:
         try:
             return await _read_answer(self._asgi, request.method, request.url, request.headers, content)
-        except Dropped:
-            raise httpx.RemoteProtocolError("the connection was dropped", request=request) from None
+        except Dropped as dropped:
+            if dropped.part is None:
+                raise httpx.RemoteProtocolError(NO_RESPONSE, request=request) from None
+            status, headers, body = dropped.part
+            length = 0 if request.method == "HEAD" else int(dict(headers).get(b"content-length", 0))
+            return httpx.Response(status, headers=headers, stream=TornBody(body, length))
 
 
 def _patience(request: httpx.Request) -> float | None:
