@@ -227,19 +227,32 @@ def test_a_rule_breaks_answers_before_or_after_the_effect(
     run(story)
 
 
-@pytest.mark.parametrize("when", ["drop_before_rate", "drop_after_rate"])
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"drop_before_rate": 1},
+        {"drop_after_rate": 1},
+        {"drop_during_rate": 1},
+        {"drop_during_rate": 1, "bytes_per_second": 1_000_000},
+        {"drop_during_rate": 1, "status": 204},
+    ],
+    ids=["before", "after", "during", "during a slow one", "without a body"],
+)
 def test_a_connection_that_is_dropped_on_purpose_is_no_error_of_the_server(
-    when: str, caplog: pytest.LogCaptureFixture
+    fault: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
         async with serving(make()) as client:
-            await client.post("/_ranksim/faults", json={when: 1, "times": 1})
-            with pytest.raises(httpx.RemoteProtocolError):
-                await client.get("/v1/domains")
+            await client.post("/_ranksim/faults", json=fault | {"times": 1})
+            if "status" in fault:
+                assert (await client.get("/v1/domains")).status_code == 204
+            else:
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await client.get("/v1/domains")
             assert (await client.get("/v1/domains")).status_code == 200
 
     run(story)
-    assert [one for one in caplog.records if one.name.startswith("uvicorn")] == []
+    assert [one.getMessage() for one in caplog.records if one.name.startswith(("uvicorn", "asyncio"))] == []
 
 
 def test_a_lost_answer_is_replayed() -> None:
