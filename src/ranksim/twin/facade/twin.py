@@ -33,7 +33,12 @@ from ranksim.twin.facade.advance import (
 from ranksim.twin.facade.attempts import AttemptsUnderWay, SentEvents, count_answers
 from ranksim.twin.facade.event_log import EventLog
 from ranksim.twin.facade.faults import Faults
-from ranksim.twin.facade.journal.journaled_service import ADMINISTRATION, JournaledService, NotKept
+from ranksim.twin.facade.journal.journaled_service import (
+    ADMINISTRATION,
+    Administration,
+    JournaledService,
+    NotKept,
+)
 from ranksim.twin.facade.logged_event import SentAttempt
 from ranksim.twin.facade.odd_deliveries import OddDeliveries
 from ranksim.twin.facade.origin import Described, Origin, ReadOrigin, Still, Timeline, Unread
@@ -167,7 +172,7 @@ class Twin:
         if reply.flight:
             self.service.written(reply, self.clock.now())
 
-    def administer(self, method: str, **arguments: Any) -> Any:
+    def administer(self, method: Administration, **arguments: Any) -> Any:
         """Do what the API does not offer: a method of `ADMINISTRATION`, now. Raises BadInput."""
         if method not in ADMINISTRATION:
             raise BadInput(f"administration: expected one of {', '.join(sorted(ADMINISTRATION))}")

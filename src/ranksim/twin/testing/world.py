@@ -16,6 +16,7 @@ from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.twin.facade.app import Facade
+from ranksim.twin.facade.journal.journaled_service import Administration
 from ranksim.twin.facade.mounts import Mounts
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.receiver.receiver import Receiver
@@ -350,7 +351,7 @@ class World:
 
         return self.run(opened)
 
-    def administer(self, method: str, **arguments: Any) -> Any:
+    def administer(self, method: Administration, **arguments: Any) -> Any:
         """Do what the API does not offer: issue_key, withdraw_key, change_plan, set_status, set_add_on.
 
         Arguments are those of `Service`, without `now`. Raises BadInput.

@@ -11,7 +11,7 @@ from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 from ranksim.core.clock import Micros
 from ranksim.core.errors import BadInput
@@ -21,10 +21,12 @@ from ranksim.core.service.state import Event, State
 
 log = logging.getLogger("ranksim.facade")
 
-ADMINISTRATION = frozenset(
-    {"open_account", "issue_key", "withdraw_key", "change_plan", "set_add_on", "set_status", "waive"}
-)
+Administration = Literal[
+    "open_account", "issue_key", "withdraw_key", "change_plan", "set_add_on", "set_status", "waive"
+]
 """What the API itself does not offer: methods of `Service`, and of `JournaledService`."""
+
+ADMINISTRATION = frozenset[str](get_args(Administration))
 
 OF_WORLDS = frozenset({"trigger_job", "change_policy"})
 """Inputs that worlds and the control API have beside these."""
