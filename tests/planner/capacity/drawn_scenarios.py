@@ -6,13 +6,18 @@ jobs by several calendars, and a timeline. Rate limits are drawn small, so that 
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import strategies as st
 
 import ranksim as rs
+from ranksim.core.callers.portfolio import AccountSpec
+from ranksim.core.callers.stated import stated_scenario
 from ranksim.core.contract.located import Located
+from ranksim.core.service.service import Service
 from ranksim.planner.capacity.workload import MONTH
+from ranksim.twin.sim.opening import open_world
 
 ACCOUNT = "acme"
 PAIRINGS = ("google/desktop", "google/mobile", "bing/desktop")
@@ -160,3 +165,14 @@ def scenarios(draw: st.DrawFn, timeline: bool = True, domains: bool = False) -> 
 def simulated(scenario: rs.Scenario, **changes: Any) -> rs.Result:
     """Run a drawn scenario as it is, for 31 days."""
     return rs.run(scenario.replace(length=MONTH, **changes), seed=1)
+
+
+def exported(scenario: rs.Scenario) -> rs.Scenario:
+    """The scenario with its accounts as an export of its world has them: each domain as a site."""
+    service = Service(scenario.policy, scenario.seed)
+    open_world(service, scenario)
+    stated = stated_scenario(service.state, scenario.policy, scenario.start)
+    accounts = {
+        name: AccountSpec.model_validate_json(json.dumps(one)) for name, one in stated["accounts"].items()
+    }
+    return scenario.model_copy(update={"accounts": accounts})

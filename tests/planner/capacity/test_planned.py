@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.planner.capacity.drawn_scenarios import exported
 
 import ranksim as rs
 from ranksim.core.callers.programs.calendars import Schedule
+from ranksim.core.callers.programs.client import TrackedPart
 from ranksim.core.clock import DAY, HOUR, MINUTE
 from ranksim.core.contract.plans import Plan
 from ranksim.core.errors import BadInput
+from ranksim.core.service.service import Service
 from ranksim.planner.capacity.fit_answer import Fit, LimitUse
 from ranksim.planner.capacity.limits import limits
 from ranksim.planner.capacity.plan_fit import fit
@@ -22,6 +26,7 @@ from ranksim.planner.capacity.slots import Churn, slot_use
 from ranksim.planner.capacity.slots_world import simulate_slot_use
 from ranksim.planner.capacity.sync import Sync, sync_time
 from ranksim.planner.capacity.workload import Workload
+from ranksim.twin.sim.opening import open_world
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
 
@@ -173,13 +178,46 @@ def test_an_agency_breaks_as_its_world_does() -> None:
     [
         ({}, {"account": "acm"}, "account: no such account 'acm'; did you mean 'acme'"),
         ({"accounts": {"b": {"plan": "pro"}}}, {}, "account: .* has 2, acme, b; name one"),
-        ({"accounts": {"b": {"plan": "pro"}}}, {"account": "b"}, "account 'b' has no portfolio, or"),
+        ({"accounts": {"b": {"plan": "pro"}}}, {"account": "b"}, "account 'b' has no domains; give it"),
         ({}, {"domains": 3}, "domains: the scenario says it; leave it out"),
     ],
 )
 def test_bad_input(changes: dict[str, Any], asked: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         workload_of(planned(**changes), **asked)
+
+
+def test_an_exported_account_is_answered_like_the_account_itself() -> None:
+    """Its domains are sites then, those that are alike a part again."""
+    scenario = planned(accounts={"acme": {"further": [{"domains": ["other.example"], "keywords": 50}]}})
+    own, again = OwnAccount(scenario), OwnAccount(exported(scenario))
+    assert again.spec.sites
+    assert not again.spec.portfolios
+    assert (again.parts, again.lists, again.sizes) == (own.parts, own.lists, own.sizes)
+    assert replace(again.load, used=own.load.used) == own.load
+    assert fit(exported(scenario)).rows() == fit(scenario).rows()
+
+
+@pytest.mark.fact("S23")
+def test_lists_of_a_site_that_differ_in_slots() -> None:
+    """Scans over one list and over all: 10 words of 1 slot and 5 of 3, as the service counts them."""
+    site = {
+        "host": "a.example",
+        "lists": [{"name": "wide", "keywords": 10}, {"name": "deep", "keywords": ["a", "b", "c", "d", "e"]}],
+        "scans": [
+            {"name": "all"},
+            {"name": "deep", "lists": ["deep"], "geographies": ["US", "GB"]},
+            {"name": "off", "active": False},
+        ],
+    }
+    scenario = planned(accounts={"b": {"plan": "pro", "sites": [site]}})
+    own = OwnAccount(scenario, "b")
+    assert own.parts == [TrackedPart(1, 15, 3, 25, ("a.example",))]
+    assert (own.lists, own.sizes, own.load.slots, own.load.geographies) == ((10, 5), [1, 3], 25, 2)
+    assert [work.size for work in own.load.work if work.operation == "rank_run"] == [25]
+    service = Service(scenario.policy, scenario.seed)
+    actors = open_world(service, scenario)
+    assert service.state.accounts[actors["b"].account].books.active == 25
 
 
 def test_only_scenarios_have_accounts() -> None:

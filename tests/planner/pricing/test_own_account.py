@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from tests.planner.capacity.drawn_scenarios import ACCOUNT, scenarios, simulated
+from tests.planner.capacity.drawn_scenarios import ACCOUNT, exported, scenarios, simulated
 
 import ranksim as rs
 from ranksim.core.contract.located import Located
@@ -86,6 +86,18 @@ def test_an_account_whose_domains_differ_costs_what_its_run_costs(scenario: rs.S
     assert answer.row("cost")["a"] == run.metric(f"spend.{ACCOUNT}.max").mean
     assert answer.row("refused_rate_limited")["a"] == run.metric("refusals.rate_limited").mean
     assert answer.row("refused_cooldown_active")["b"] == run.metric("refusals.cooldown_active").mean
+
+
+def test_an_exported_account_costs_what_the_account_itself_does() -> None:
+    """Each domain is a site then."""
+    clients = {"all": {"every": "12h", "at": "02:00"}}
+    scenario = of_groups(group(2, 100, 2, "a"), group(1, 50, 1, "b"), clients=clients)
+    assert exported(scenario).accounts["us"].sites
+    answer, again = (
+        compare_account(each, "illustrative", replications=2) for each in (scenario, exported(scenario))
+    )
+    assert cost(answer) == pytest.approx(450 * 60 * 0.0004)
+    assert again.differences == answer.differences
 
 
 SMALL = of_groups(group(2, 100), clients={"all": {"every": "day", "at": "02:00"}})

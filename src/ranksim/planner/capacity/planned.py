@@ -13,9 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from ranksim.core.callers.portfolio import PortfolioSpec, ScanSpec
 from ranksim.core.callers.programs import Programmed, Python
-from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork, TrackedPart
+from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork
 from ranksim.core.clock import Micros, billing_month, calendar_anchor, format_duration, week_start
 from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.contract.policy import Policy
@@ -23,7 +22,7 @@ from ranksim.core.errors import BadInput, no_such
 from ranksim.planner.capacity.assumed import SIZED, no_rank_runs
 from ranksim.planner.capacity.bursts import least_gaps
 from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_done
-from ranksim.planner.capacity.sync import dealt
+from ranksim.planner.capacity.tracked import active_scans, lists_by_host, parts_of_account
 from ranksim.planner.capacity.workload import MONTH, JobStarts, PlannedWork, Uncounted, Used, Workload
 from ranksim.report import units
 from ranksim.twin.sim.scenario import Scenario, scenario_of
@@ -91,14 +90,10 @@ class OwnAccount:
         self.policy, self.now = self.scenario.policy, self.scenario.start
         self.name = name_of_account(self.scenario, account)
         self.spec = self.scenario.accounts[self.name]
-        self.parts = [
-            TrackedPart(len(hosts), tracked.keywords, sum(map(_slots, _active(tracked))), hosts)
-            for tracked in self.spec.portfolios
-            for hosts in [tracked.hosts(self.name)]
-        ]
-        if not self.parts or self.spec.sites:
+        self.parts = parts_of_account(self.name, self.spec)
+        if not self.parts:
             where = f"{self.scenario.name}: account {self.name!r}"
-            raise BadInput(f"{where} has no portfolio, or sites beside it; give it one")
+            raise BadInput(f"{where} has no domains; give it a portfolio, or sites")
         self.done, self.given = done, Portfolio(**done)
         self.clients = {
             label: client
@@ -130,16 +125,12 @@ class OwnAccount:
     @property
     def lists(self) -> tuple[int, ...]:
         """The number of keywords of each list."""
-        return tuple(
-            keywords
-            for tracked in self.spec.portfolios
-            for keywords in dealt(tracked.keywords, tracked.lists) * len(tracked.hosts(self.name))
-        )
+        return tuple(words for _, lists in lists_by_host(self.name, self.spec) for words, _ in lists)
 
     @property
     def sizes(self) -> list[int]:
         """How many slots a word has in one domain or another."""
-        return sorted({part.each for part in self.parts})
+        return sorted({each for _, lists in lists_by_host(self.name, self.spec) for _, each in lists})
 
     @property
     def anchor(self) -> Micros:
@@ -161,14 +152,14 @@ class OwnAccount:
         return replaced if "rank_run" in planned else replaced | {"rank_run"}
 
     def _workload(self, simulate: bool) -> Workload:
-        scans = [scan for portfolio in self.spec.portfolios for scan in _active(portfolio)]
+        scans = active_scans(self.spec)
         work, starts = tuple(self._work()), tuple(self._starts())
         left_out, note = self._left_out(simulate)
         load = Workload(
             domains=self.domains,
             keywords=sum(part.domains * part.keywords for part in self.parts),
             each=max(part.each for part in self.parts),
-            slots=sum(part.domains * part.keywords * part.each for part in self.parts),
+            slots=sum(part.domains * part.slots for part in self.parts),
             pairings=max((len(scan.engine_devices) for scan in scans), default=1),
             geographies=max((len(scan.geographies) for scan in scans), default=1),
             work=work,
@@ -203,7 +194,7 @@ class OwnAccount:
                         work.operation, work.count, 1, period, work.size, first, client.most(start)
                     )
         for part in self.parts:
-            for own in work_done(self.given, part.domains, part.keywords, part.each):
+            for own in work_done(self.given, part.domains, part.keywords, part.each, part.slots):
                 if own.operation in replaced:
                     yield own
 
@@ -350,15 +341,6 @@ def name_of_account(scenario: Scenario, name: str) -> str:
     if len(names) > 1:
         raise BadInput(f"account: {scenario.name} has {len(names)}, {', '.join(names)}; name one")
     return names[0]
-
-
-def _active(portfolio: PortfolioSpec) -> list[ScanSpec]:
-    return [scan for scan in portfolio.scans if scan.active]
-
-
-def _slots(scan: ScanSpec) -> int:
-    """Slots that a scan takes of a word (S23)."""
-    return len(scan.engine_devices) * len(scan.geographies)
 
 
 CHANGES = (

@@ -86,7 +86,7 @@ class Portfolio:
             slots=self.domains * self.keywords * each,
             pairings=self.pairings,
             geographies=self.geographies,
-            work=work_done(self, self.domains, self.keywords, each),
+            work=work_done(self, self.domains, self.keywords, each, self.keywords * each),
             starts=(runs_of(self, self.domains),),
             start_within=self.start_within,
             keys=self.keys,
@@ -100,11 +100,13 @@ def runs_of(done: Portfolio, domains: int) -> JobStarts:
     return JobStarts("rank_run", domains, times, done.spread)
 
 
-def work_done(done: Portfolio, domains: int, keywords: int, each: int) -> tuple[PlannedWork, ...]:
-    """Return what so many domains have done, of so many words of `each` slots; a rank run reads all (S23)."""
+def work_done(done: Portfolio, domains: int, keywords: int, each: int, slots: int) -> tuple[PlannedWork, ...]:
+    """Return what so many domains have done, of so many words; a rank run reads all `slots` (S23), an added
+    word takes `each`.
+    """
     replaced = math.ceil(done.churn * keywords)
     work = (
-        PlannedWork("rank_run", domains, 1, done.run_every, keywords * each),
+        PlannedWork("rank_run", domains, 1, done.run_every, slots),
         PlannedWork("crawl", domains, done.crawls, MONTH, done.pages),
         PlannedWork("site_optimization", domains, done.optimizations, MONTH, done.pages),
         PlannedWork("ai_scan", domains, done.ai_scans, MONTH, done.questions),

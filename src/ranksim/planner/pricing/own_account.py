@@ -133,8 +133,8 @@ def own_scenario(
     """
     scenario = scenario_of(scenario)
     name = name_of_account(scenario, account)
-    if not scenario.accounts[name].portfolios or scenario.accounts[name].sites:
-        raise BadInput(f"{scenario.name}: account {name!r} has no portfolio, or sites beside it; give it one")
+    if not scenario.accounts[name].hosts(name):
+        raise BadInput(f"{scenario.name}: account {name!r} has no domains; give it a portfolio, or sites")
     for action in scenario.timeline:
         if isinstance(action, Set) and action.path.startswith("policy.catalogue"):
             raise BadInput(

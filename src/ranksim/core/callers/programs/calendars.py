@@ -169,7 +169,7 @@ class Schedule(Calendar):
         for part in tracked:
             count = len({*hosts} & {*part.hosts}) if hosts else min(remaining, part.domains)
             remaining, reached = remaining - count, reached + count
-            size = part.keywords * part.each if self.job == "rank_run" else sizes[self.job]
+            size = part.slots if self.job == "rank_run" else sizes[self.job]
             if count:
                 work.append(OccasionWork(self.job, count, size))
         drawn = self.spread_by == "draws"

@@ -111,11 +111,12 @@ class Common(Frozen):
 
 
 class TrackedPart(NamedTuple):
-    """Domains that track the same: how many, words of each, slots of a word; and their hosts."""
+    """Domains that track alike: how many, words of each, slots of a word that is added, and of all; hosts."""
 
     domains: int
     keywords: int
     each: int
+    slots: int
     hosts: tuple[str, ...] = ()
 
 
