@@ -19,6 +19,8 @@ def scenario(**changes: Any) -> Any:
     fields = {
         "name": "tiny",
         "made_up": (),
+        "faults": (),
+        "timeline": (),
         "title": "",
         "description": "",
         "accounts": {},
