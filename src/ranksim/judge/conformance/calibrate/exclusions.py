@@ -18,7 +18,7 @@ from ranksim.core.service.operations import OPERATIONS
 from ranksim.judge.conformance.history.fields import instant_or_none
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation, ReceivedAttempt
-from ranksim.judge.conformance.rate.elimination import calls_of, default_reading
+from ranksim.judge.conformance.rate.key_window import calls_of, default_reading
 from ranksim.judge.conformance.rate.ledger import EPOCH, classes_by_limit, limited, logged, nominal, steady
 from ranksim.judge.conformance.rate.window_calls import WindowCalls
 from ranksim.judge.conformance.verdict.options import Options

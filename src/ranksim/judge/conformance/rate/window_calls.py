@@ -192,3 +192,22 @@ class WindowCalls:
         at = min((self.log.sent(call) for call in involved), default=None)
         expected = f"{self.limit} calls in {format_millis(self.length)}, and headers that count them so"
         return Evidence(says, tuple(self.log.id(call) for call in involved), (), self.about, at, expected)
+
+
+def began_fresh(admitted: CallIntervals, refused: CallIntervals, stated: StatedCounts) -> bool:
+    """Return whether the window was unused when the trace came to it: its first call says it is the first."""
+    if not len(admitted) or not len(stated):
+        return False
+    first = (stated.sent <= int(admitted.ends[0])) & (stated.counted == 1)
+    if not first.any():
+        return False
+    return not len(refused) or int(refused.sent[0]) > int(stated.done[first].min())
+
+
+def hidden_calls(limit: int, start: Micros, length: Micros) -> CallIntervals:
+    """As many calls as fit, sometime before the trace: what the window may have held already."""
+    return CallIntervals(
+        np.full(limit, start - length, np.int64),
+        np.full(limit, start, np.int64),
+        np.full(limit, HIDDEN, np.int64),
+    )

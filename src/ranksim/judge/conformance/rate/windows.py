@@ -16,18 +16,17 @@ from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.judge import Judge
 from ranksim.judge.conformance.rate.elimination import (
-    FIELDS,
     NO_FEWER,
     NO_MORE,
     Examined,
     Excluded,
-    KeyWindow,
     closest,
-    default_reading,
+    examine,
     nearest_limits,
     with_readings,
 )
 from ranksim.judge.conformance.rate.headers import LIMITS
+from ranksim.judge.conformance.rate.key_window import FIELDS, KeyWindow, default_reading
 from ranksim.judge.conformance.rate.ledger import CallLog, KeyLedger, Rows, StatedLimits, steady
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import Breach, Cause, Requirement, Rule, declare
@@ -134,6 +133,8 @@ Owner: TypeAlias = tuple[str, str]
 Window: TypeAlias = tuple[str, RateClass]
 """Key and class."""
 
+ExaminedKey: TypeAlias = Examined[KeyWindow]
+
 IDLE: Final = DAY
 """Traffic time without a call after which the windows of an account are long empty (S102-S106)."""
 
@@ -167,7 +168,7 @@ class AccountWindows:
         excluded: dict[Window, Excluded],
         *,
         trial: bool = False,
-    ) -> Iterator[Examined]:
+    ) -> Iterator[ExaminedKey]:
         """Judge whether an account's keys share one window: explained together, and not alone.
 
         They are apart when together they cannot be explained in any way, and each alone can. Yields what is
@@ -177,21 +178,23 @@ class AccountWindows:
         if rows not in self._ledgers:
             self._ledgers[rows] = self.log.ledgers(rows)
         ledgers = [ledger for ledger in self._ledgers[rows] if ledger.has(rate_class)]
-        by_key: dict[str, Examined] = {}
+        by_key: dict[str, ExaminedKey] = {}
         for ledger in ledgers:
             window, name = self._window([ledger], rate_class, options), (ledger.name, rate_class)
-            by_key[ledger.name] = window.examine(excluded.get(name, {}))
+            by_key[ledger.name] = examine(window, excluded.get(name, {}))
             excluded[name] = by_key[ledger.name].excluded
         unexplained = not all(examined.surviving for examined in by_key.values())
         if len(ledgers) > 1 and (unexplained or not trial):
-            together = self._window(ledgers, rate_class, options).examine({})
+            together = examine(self._window(ledgers, rate_class, options), {})
             if _share(by_key, rate_class, tally, explained=bool(together.surviving)):
                 tally.open(BY_CLASS[rate_class], "the keys of the account share a window", len(by_key))
                 return
         yield from by_key.values()
 
 
-def _share(by_key: Mapping[str, Examined], rate_class: RateClass, tally: Tally, *, explained: bool) -> bool:
+def _share(
+    by_key: Mapping[str, ExaminedKey], rate_class: RateClass, tally: Tally, *, explained: bool
+) -> bool:
     """Note whether keys share a window, where all together are `explained`; return whether they do."""
     failing = next((examined for examined in by_key.values() if not examined.surviving), None)
     if failing is not None and explained:
@@ -267,7 +270,7 @@ class WindowJudge(Judge):
             for examined in windows.judge_scope(rate_class, self.options, self.tally, excluded):
                 self._judge_window(examined)
 
-    def _judge_window(self, examined: Examined) -> None:
+    def _judge_window(self, examined: ExaminedKey) -> None:
         calls, window, tally = examined.calls, examined.window, self.tally
         key, rule = f"key {window.ledger.name}", BY_CLASS[window.rate_class]
         about = f"{key}, {window.rate_class.label}"
@@ -298,7 +301,7 @@ class WindowJudge(Judge):
                 tally.differs(number, f"{assumption}: {assumed}", " or ".join(left), against)
 
 
-def _tested(examined: Examined) -> dict[str, tuple[str, ...]]:
+def _tested(examined: ExaminedKey) -> dict[str, tuple[str, ...]]:
     """Return on which side the limit was pinned, and the calls that pin it.
 
     So it is where no reading explains what was admitted and refused by another limit that is near on that
