@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros, format_millis
-from ranksim.judge.conformance.rate.group_bounds import faster_than_refill
+from ranksim.judge.conformance.rate.group_bounds import faster_than_refill, overfilled_from
 from ranksim.judge.conformance.rate.window_calls import CallIntervals, Ints, WindowCalls
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
@@ -61,6 +61,19 @@ class Cell:
         weight = (both - now) * np.clip(self.length - (sent - edge - self.width), 0, self.length)
         return np.where(sent < edge + self.width, ANY, now * self.length + weight)
 
+    def least_together(self, admitted: CallIntervals, done: Ints) -> Ints:
+        """Return how many calls the last of those counted for certain that one window admitted by `done`.
+
+        Whichever of them came last, it found all others, and what the window before weighs at the latest.
+        """
+        edge = self._edge(done)
+        now = np.searchsorted(admitted.ends, done, "right") - admitted.begun_before(edge + self.width)
+        before = admitted.before(edge) - admitted.begun_before(edge - self.length + self.width)
+        least: Ints = (
+            np.maximum(0, now) + np.maximum(0, before) * (self.length - (done - edge)) // self.length
+        )
+        return least
+
     def _edge(self, done: Ints) -> Ints:
         """The first place where the window of each call may begin, unless it is of the window before."""
         return self.low + (done - self.low) // self.length * self.length
@@ -80,6 +93,24 @@ def check_counter(calls: WindowCalls, refused_count: bool, *, stated: bool = Fal
     says = (
         f"wherever the edges of clock windows of {format_millis(calls.length)} stand, a sliding counter of "
         f"{calls.limit} would have {'told another RateLimit-Remaining' if stated else done}"
+    )
+    return calls.evidence(says, who)
+
+
+def check_anchored_counter(
+    calls: WindowCalls, refused_count: bool, low: Micros, high: Micros
+) -> Evidence | None:
+    """A sliding counter, a window of which begins with the first call from `low` on, which came by `high`."""
+    evidence = overfilled_from(calls, np.array([low], np.int64))
+    if evidence is not None:
+        return evidence
+    tests = _Tests.of(calls, refused_count, stated=False)
+    who = tests.broken(Cell(low - tests.drift, high - low + 2 * tests.drift, calls.length))
+    if who is None:
+        return None
+    says = (
+        f"a sliding counter of {calls.limit}, whose windows of {format_millis(calls.length)} begin at "
+        f"{calls.clock(low)}, would have refused a call that was admitted or admitted one that was refused"
     )
     return calls.evidence(says, who)
 
@@ -150,8 +181,9 @@ class _Tests:
 
     def _admitted_over(self, cell: Cell) -> Ints:
         side, which = self.calls.admitted, self.admitted
-        least = cell.least(self.counted, side.sent[which], side.done[which])
-        return side.who[which[least + 1 > self.calls.limit]]
+        least = cell.least(self.counted, side.sent[which], side.done[which]) + 1
+        together = cell.least_together(side, side.done[which])
+        return side.who[which[np.maximum(least, together) > self.calls.limit]]
 
     def _refused_under(self, cell: Cell) -> Ints:
         side, which = self.calls.refused, self.refused

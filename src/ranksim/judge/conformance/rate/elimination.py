@@ -20,6 +20,11 @@ from ranksim.judge.conformance.rate.clocked import check_clock
 from ranksim.judge.conformance.rate.counter import check_counter
 from ranksim.judge.conformance.rate.first_hit import check_first_hit
 from ranksim.judge.conformance.rate.ledger import Interpretation
+from ranksim.judge.conformance.rate.other_algorithms import (
+    check_concurrency,
+    check_queue,
+    check_rotating,
+)
 from ranksim.judge.conformance.rate.sliding import check_gcra, check_log
 from ranksim.judge.conformance.rate.stated import check_stated
 from ranksim.judge.conformance.rate.window_calls import NOBODY, CallIntervals, WindowCalls
@@ -36,8 +41,11 @@ CHECKS: dict[str, Check] = {
     "sliding_log": check_log,
     "sliding_counter": check_counter,
     "gcra": check_gcra,
+    "rotating": check_rotating,
+    "queue": check_queue,
+    "concurrency": check_concurrency,
 }
-"""For each algorithm, its necessary conditions: None, or what cannot be."""
+"""For each algorithm, its necessary conditions: None, or what cannot be. U1 leaves the first five open."""
 
 DRIFT = 5000
 """Clocks of client and deployment may drift apart by one part in so many: 200 ppm."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros, format_millis
-from ranksim.judge.conformance.rate.group_bounds import overfilled
+from ranksim.judge.conformance.rate.group_bounds import overfilled, overfilled_from
 from ranksim.judge.conformance.rate.sliding import most_counted, refused_too_early
-from ranksim.judge.conformance.rate.window_calls import HIDDEN, CallIntervals, Ints, Mask, WindowCalls
+from ranksim.judge.conformance.rate.window_calls import HIDDEN, NONE, CallIntervals, Ints, Mask, WindowCalls
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 AFTER_ALL = DISTANT_FUTURE * 2 - 1
@@ -31,11 +31,15 @@ def _check_extended(calls: WindowCalls) -> Evidence | None:
     """A refused call makes its window last a whole length from then (the other side of U4).
 
     Necessary: no call is admitted less than a window after a refusal; a refusal comes less than a window
-    after another, or has `limit` calls less than a window before it.
+    after another, or has `limit` calls less than a window before it. The first call after a window without
+    any opens one, which admits `limit`.
     """
     refused = calls.refused
     if not len(refused):
         return None
+    evidence = overfilled_from(calls, _opened_after_silence(calls))
+    if evidence is not None:
+        return evidence
     admitted = calls.admitted
     order = np.argsort(refused.done, kind="stable")
     latest = np.maximum.accumulate(refused.sent[order])
@@ -50,6 +54,15 @@ def _check_extended(calls: WindowCalls) -> Evidence | None:
         )
         return calls.evidence(says, int(refused.who[before]), int(admitted.who[which]))
     return _first_refusals(calls) if calls.exclusive else None
+
+
+def _opened_after_silence(calls: WindowCalls) -> Ints:
+    """Return when the calls were sent before which none came for a window: with each a window opens."""
+    if not calls.exclusive:
+        return NONE
+    counted = calls.possible.joined(calls.refused)
+    ended = np.maximum.accumulate(counted.done)
+    return counted.sent[1:][counted.sent[1:] - ended[:-1] >= calls.long]
 
 
 def _first_refusals(calls: WindowCalls) -> Evidence | None:

@@ -62,6 +62,25 @@ def overfilled(calls: WindowCalls, beside: int) -> Evidence | None:
     return None
 
 
+def overfilled_from(calls: WindowCalls, opening: Ints) -> Evidence | None:
+    """Return calls of one window that are more than `limit`: one opens with the first call from each instant.
+
+    Whichever of the calls that overlap it comes first, the window lasts `length` from the instant at least.
+    """
+    side = calls.admitted.within(calls.short)
+    count = side.before(opening + calls.short) - side.begun_before(opening)
+    over = np.flatnonzero(count > calls.limit)
+    if not len(over):
+        return None
+    first = opening[over[:1]]
+    says = (
+        f"{int(count[over[0]])} calls were admitted in the window of {format_millis(calls.length)} that "
+        f"opened at {calls.clock(int(first[0]))} or later, after a silence"
+    )
+    begun, ended_by = int(side.begun_before(first)[0]), int(side.before(first + calls.short)[0])
+    return calls.evidence(says, int(side.who[begun]), int(side.ends_who[ended_by - 1]))
+
+
 def faster_than_refill(calls: WindowCalls, *, rounded_up: bool) -> Evidence | None:
     """Return calls that are more than `limit` and what a length of time adds evenly, `rounded_up` or down."""
     side = calls.admitted

@@ -1,0 +1,137 @@
+"""Algorithms beyond those that U1 leaves open: what other limiters do, as necessary conditions.
+
+Each is held against the calls of a window like the five of `rules.windows`; `limit` L calls in `length` W.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, Micros, format_millis
+from ranksim.judge.conformance.rate.counter import check_anchored_counter, check_counter
+from ranksim.judge.conformance.rate.group_bounds import faster_than_refill
+from ranksim.judge.conformance.rate.sliding import check_gcra
+from ranksim.judge.conformance.rate.window_calls import HIDDEN, CallIntervals, Ints, WindowCalls
+from ranksim.judge.conformance.verdict.verdicts import Evidence
+
+
+def check_rotating(calls: WindowCalls, refused_count: bool) -> Evidence | None:
+    """A sliding counter whose windows begin anew with the first call after an idle time (HAProxy).
+
+    Lemma: its windows follow each other without a gap until a call comes 2 W after one began; the call
+    before is then at least W old. So between two gaps of W it is a sliding counter at one phase, in which
+    what was counted before may count on, and need not; and after a gap of 2 W a window begins with a call.
+    """
+    for stretch in _busy_stretches(calls, refused_count):
+        possible = _between(calls.possible, DISTANT_PAST, stretch.after)
+        if refused_count:
+            possible = possible.joined(_between(calls.refused, DISTANT_PAST, stretch.first))
+        part = replace(
+            calls,
+            admitted=_between(calls.admitted, stretch.first, stretch.after),
+            refused=_between(calls.refused, stretch.first, stretch.after),
+            possible=possible,
+            fresh=calls.fresh or stretch.anchored,
+        )
+        if not len(part.admitted):
+            continue
+        evidence = (
+            check_anchored_counter(part, refused_count, stretch.first, stretch.done)
+            if stretch.anchored
+            else check_counter(part, refused_count)
+        )
+        if evidence is not None:
+            return evidence
+    return None
+
+
+def check_queue(calls: WindowCalls, refused_count: bool) -> Evidence | None:
+    """A leaky bucket with a queue (nginx without `nodelay`): L calls wait at most, one leaves every W / L.
+
+    Lemma: a call leaves the queue within [sent, done], so n calls admitted within [x, y] are at most
+    1 + floor(L (y - x) / W). What may enter is a bucket of L that refills in W.
+    """
+    if calls.length >= calls.limit and calls.limit > 1:
+        spacing = replace(calls, limit=1, length=calls.length // calls.limit)
+        spacing = replace(spacing, slack=max(1, spacing.length // 200))
+        evidence = faster_than_refill(spacing, rounded_up=False)
+        if evidence is not None:
+            return evidence
+    return check_gcra(calls, refused_count)
+
+
+def check_concurrency(calls: WindowCalls, refused_count: bool) -> Evidence | None:
+    """At most L calls are under way at once.
+
+    Lemma: a call is refused only while L others are under way, each of which was sent before the refusal was
+    answered, and answered after it was sent.
+    """
+    refused = calls.refused
+    if not calls.exclusive or not len(refused):
+        return None
+    others = _most_at_once(calls.possible, refused)
+    few = np.flatnonzero(others < calls.limit)
+    if not len(few):
+        return None
+    which = int(few[np.argmin(others[few])])
+    says = (
+        f"refused at {calls.clock(refused.done[which])}, when at most {int(others[which])} other calls were "
+        f"under way, and {calls.limit} are allowed; a limit in {format_millis(calls.length)} is none of "
+        "calls at once"
+    )
+    return calls.evidence(says, int(refused.who[which]))
+
+
+def _most_at_once(possible: CallIntervals, refused: CallIntervals) -> Ints:
+    """How many calls may have been under way at one instant of each refused call."""
+    at_once = possible.begun(possible.sent) - possible.before(possible.sent)
+    first, last = possible.begun_before(refused.sent), possible.begun(refused.done)
+    here = possible.begun(refused.sent) - possible.before(refused.sent)
+    most = [
+        max(int(there), int(at_once[begin:end].max(initial=0)))
+        for there, begin, end in zip(here, first, last, strict=True)
+    ]
+    return np.array(most, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Calls sent in [first, after), before which all may have been idle; the first took effect by `done`.
+
+    `anchored`: all was idle for two windows before, and nobody else calls, so one begins with the first.
+    """
+
+    first: Micros
+    done: Micros
+    after: Micros
+    anchored: bool
+
+
+def _busy_stretches(calls: WindowCalls, refused_count: bool) -> Iterator[_Stretch]:
+    """Yield the stretches between which windows may have begun anew."""
+    counted = calls.possible.joined(calls.refused) if refused_count else calls.possible
+    known = counted.who != HIDDEN
+    sent, done = counted.sent[known], counted.done[known]
+    if not len(sent):
+        return
+    latest, ended = np.maximum.accumulate(sent), np.maximum.accumulate(done)
+    first, opened, anchored = DISTANT_PAST, 0, False
+    for at in np.flatnonzero(done[1:] - latest[:-1] >= calls.short) + 1:
+        if anchored:
+            passed = max(0, (int(latest[at - 1]) - opened) // calls.long)
+            if int(done[at]) < first + (passed + 2) * calls.short:
+                continue  # the window of the call before, or the one after it, is not over
+        yield _Stretch(first, opened, int(sent[at]), anchored)
+        first = int(sent[at])
+        anchored = calls.exclusive and first - int(ended[at - 1]) >= 2 * calls.long
+        # calls that overlap the first may have come before it
+        opened = int(done[at:][sent[at:] <= done[at]].min())
+    yield _Stretch(first, opened, DISTANT_FUTURE, anchored)
+
+
+def _between(side: CallIntervals, first: int, after: int) -> CallIntervals:
+    chosen = np.flatnonzero((side.sent >= first) & (side.sent < after))
+    return CallIntervals(side.sent[chosen], side.done[chosen], side.who[chosen])
