@@ -20,6 +20,7 @@ What there is:
     Population, simulate_fleet, FleetResult    populations of accounts in compiled code
     Service, Call, Reply            the rulebook alone: `now` in; reply, tasks and events out
     Trace, compare, Judgement, calibrate, Calibration    recorded traces, judged
+    limits, Limits                  anybody's rate limit, judged from a log, a HAR file or a trace
     capacity, price                 packages: the ready questions of planners, and of pricing
     load, check                     packages: a deployment driven and recorded; checked
     BadInput                        what all of them raise for wrong input: one sentence, with the place

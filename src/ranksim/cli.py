@@ -25,6 +25,7 @@ from ranksim.core.errors import BadInput, listed
 from ranksim.core.extras import install_line
 from ranksim.judge.conformance import cli as judging
 from ranksim.judge.conformance.calibrate import cli as calibrating
+from ranksim.judge.limits import cli as limiting
 from ranksim.judge.load import record_cli as recording
 from ranksim.judge.load import tidy_cli as tidying
 from ranksim.planner.capacity import cli as planning
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 
 ORDER = (
     *("run", "why", "view", "study", "capacity", "price"),
-    *("serve", "check", "compare", "load", "trace", "mirror", "explain", "init"),
+    *("serve", "check", "compare", "limits", "load", "trace", "mirror", "explain", "init"),
 )
 """The commands as they are listed: simulate and plan, fake, judge, look up."""
 
@@ -455,6 +456,7 @@ add_commands(
     },
 )
 add_group(app, "trace", "Look into a trace, or make one of what other tools recorded.", TRACE)
+add_commands(app, {"limits": (limiting.limits_command, "Test any API's rate limit: does it hold, and how?")})
 add_commands(app, {"mirror": (mirroring.mirror, "Make a twin of your account, by reading.")})
 add_group(app, "explain", "Tell what an id means; list assumptions, plans, schemas.", REFERENCE, group=ById)
 app.command("init", short_help="Begin a project: a scenario, tests, CI.")(init_command)

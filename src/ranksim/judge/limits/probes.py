@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, TypeAlias
 
-from ranksim.core.clock import MILLISECOND, Micros
+from ranksim.core.clock import Micros
 from ranksim.judge.limits.calls import REFUSALS, LimitedCall
 from ranksim.judge.limits.judged import JudgedLimit, LimitVerdict, judge_limit
 
@@ -44,6 +44,15 @@ class Step:
     lanes: int = MOST_LANES
     spread: float = 0.0
     """Over how many windows the calls are spread evenly."""
+
+    def count(self, limit: int) -> int:
+        """Return how many calls it makes."""
+        return max(1, round(self.share * limit) + self.more)
+
+
+def calls_of(steps: tuple[Step, ...], limit: int) -> int:
+    """Return how many calls a round makes."""
+    return sum(step.count(limit) for step in steps)
 
 
 STAIRS: Final = (
@@ -107,7 +116,7 @@ class Probes:
             lasts = round((steps[-1].at + steps[-1].spread) * self.length)
             if begin + lasts > self.until:
                 self.ended = "time"
-            elif len(self.calls) + sum(self._count(step) for step in steps) > self.most:
+            elif len(self.calls) + calls_of(steps, self.limit) > self.most:
                 self.ended = "" if ahead else "calls"
             else:
                 yield from self._round(steps, begin)
@@ -116,13 +125,10 @@ class Probes:
                 begin += round((IDLE + self.draw.random()) * self.length)
                 self._decide(ahead)
 
-    def _count(self, step: Step) -> int:
-        return max(1, round(step.share * self.limit) + step.more) if step.share or step.more else 0
-
     def _round(self, steps: tuple[Step, ...], begin: Micros) -> Probing:
         base = begin
         for step in steps:
-            count = self._count(step)
+            count = step.count(self.limit)
             pace = round(step.spread * self.length / count)
             seen = yield Burst(base + round(step.at * self.length), count, min(step.lanes, count), pace)
             self.calls += seen
@@ -144,8 +150,3 @@ class Probes:
             self.ended = "decided"
         elif judged.holds and judged.algorithm is None and len(ahead) <= SPARE:
             ahead.appendleft(WAITING)
-
-
-def lanes_for(count: int, took: Micros, length: Micros) -> int:
-    """Return how many calls must be under way at once for `count` to come within a thirtieth of a window."""
-    return max(1, min(MOST_LANES, -(-count * took * 30 // max(length, MILLISECOND))))

@@ -37,7 +37,7 @@ def _check_extended(calls: WindowCalls) -> Evidence | None:
     refused = calls.refused
     if not len(refused):
         return None
-    evidence = overfilled_from(calls, _opened_after_silence(calls))
+    evidence = overfilled_from(calls, opened_after_silence(calls))
     if evidence is not None:
         return evidence
     admitted = calls.admitted
@@ -56,7 +56,7 @@ def _check_extended(calls: WindowCalls) -> Evidence | None:
     return _first_refusals(calls) if calls.exclusive else None
 
 
-def _opened_after_silence(calls: WindowCalls) -> Ints:
+def opened_after_silence(calls: WindowCalls) -> Ints:
     """Return when the calls were sent before which none came for a window: with each a window opens."""
     if not calls.exclusive:
         return NONE

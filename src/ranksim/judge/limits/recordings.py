@@ -1,0 +1,122 @@
+"""Calls under a limit from recordings: access logs, HAR files and traces, by whoever is limited."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ranksim.core.clock import MILLISECOND, SECOND, Micros, instant
+from ranksim.core.errors import BadInput
+from ranksim.core.records import read_access_log, read_whole
+from ranksim.core.trace import Trace
+from ranksim.judge.limits.calls import LimitedCall
+
+BY = ("client", "key", "path", "all")
+"""By what calls are limited: the client of a log, a key or token, each path, all of them together."""
+
+
+def read_calls(source: str | Path | Trace, by: str = "", longest: Micros = SECOND) -> list[LimitedCall]:
+    """Read the calls of a recording; `key` of each is who is limited.
+
+    `by` is one of `BY` or `header:NAME`; without, the client of an access log, and otherwise the key. A call
+    of an access log took at most `longest` µs. Raises BadInput.
+    """
+    if isinstance(source, Trace):
+        return list(_of_trace(source, by or "key"))
+    path = Path(source)
+    if path.is_dir():
+        path = path / "trace.jsonl"
+    if path.suffix in (".gz", ".xz") and ".jsonl" in path.name:
+        return list(_of_trace(Trace.read(path), by or "key"))
+    begin = read_whole(path).lstrip(b"\xef\xbb\xbf \t\r\n")[:4096]
+    if not begin.startswith(b"{"):
+        return list(_of_log(path, by or "client", longest))
+    first = begin.splitlines()[0]
+    if b'"ranksim_trace"' in first:
+        return list(_of_trace(Trace.read(path), by or "key"))
+    return list(_of_har(path, by or "key"))
+
+
+def _of_trace(trace: Trace, by: str) -> Iterator[LimitedCall]:
+    for exchange in trace.exchanges:
+        headers = {name.lower(): value for name, value in (exchange.request_headers or {}).items()}
+        who = _who(by, exchange.client, exchange.api_key or "", exchange.path, headers)
+        yield LimitedCall(
+            exchange.id,
+            exchange.sent,
+            exchange.sent + 60 * SECOND if exchange.received is None else exchange.received,
+            exchange.status,
+            exchange.response_headers or {},
+            exchange.method,
+            exchange.path,
+            who,
+        )
+
+
+def _of_har(path: Path, by: str) -> Iterator[LimitedCall]:
+    tokens: dict[str, str] = {}
+    try:
+        for number, entry in enumerate(json.loads(read_whole(path).decode("utf-8-sig"))["log"]["entries"], 1):
+            request, response = entry["request"], entry["response"]
+            headers = _headers(request)
+            token = headers.get("authorization", "")
+            key = tokens.setdefault(token, f"key-{len(tokens) + 1}" if token else "")
+            below = urlsplit(request["url"]).path
+            # whole milliseconds, rounded either way
+            sent = instant(entry["startedDateTime"]) - MILLISECOND
+            yield LimitedCall(
+                f"x{number}",
+                sent,
+                sent + round(entry["time"] * MILLISECOND) + 3 * MILLISECOND,
+                response["status"] or None,
+                _headers(response),
+                request["method"],
+                below,
+                _who(by, "", key, below, headers),
+            )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise BadInput(
+            f"{path}: expected an access log, a HAR file of version 1.2, or a trace, and found other JSON"
+        ) from None
+
+
+def _of_log(path: Path, by: str, longest: Micros) -> Iterator[LimitedCall]:
+    """Yield the calls of an access log, which writes when a call ended, in whole seconds."""
+    for number, line in enumerate(read_access_log(path), 1):
+        below = urlsplit(line.path).path
+        yield LimitedCall(
+            f"line {number}",
+            max(0, line.t - longest),
+            line.t + SECOND,
+            line.status,
+            {},
+            line.method,
+            below,
+            _who(by, line.client, line.user, below, {}),
+        )
+
+
+def _headers(message: Any) -> dict[str, str]:
+    return {str(each["name"]).lower(): str(each["value"]) for each in message["headers"]}
+
+
+def _who(by: str, client: str, key: str, path: str, headers: dict[str, str]) -> str:
+    """Return who is limited."""
+    kind, _, name = by.partition(":")
+    if kind == "header" and name:
+        return headers.get(name.lower(), "")
+    values = {"client": client, "key": key, "path": path, "all": ""}
+    if kind not in values:
+        raise BadInput(f"--by: expected one of {', '.join(BY)} or header:NAME, found {by!r}")
+    return values[kind]
+
+
+def by_who(calls: Iterable[LimitedCall]) -> dict[str, list[LimitedCall]]:
+    """Return the calls of each who is limited, the busiest first."""
+    parts: dict[str, list[LimitedCall]] = {}
+    for call in calls:
+        parts.setdefault(call.key, []).append(call)
+    return dict(sorted(parts.items(), key=lambda item: -len(item[1])))

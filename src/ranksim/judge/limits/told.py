@@ -1,0 +1,161 @@
+"""A judgement of limits in lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ranksim.core.clock import SECOND, format_duration, format_millis
+from ranksim.judge.limits.judged import ALGORITHMS, JudgedLimit, LimitVerdict
+from ranksim.judge.limits.limits import LimitOf, Limits
+from ranksim.report import units
+
+BRIEFLY = {
+    "first_hit": "a fixed window",
+    "clock": "a clock window",
+    "sliding_log": "a log",
+    "sliding_counter": "a sliding counter",
+    "gcra": "a bucket",
+}
+"""The five common algorithms, where others are listed that it is not."""
+
+WIDTH = 10
+"""Columns of the word that begins a line."""
+
+MOST_BROKEN = 5
+"""Whose limits are told in full, at most."""
+
+
+def lines(found: Limits) -> list[str]:
+    """Return what was found: in full where it is of one, else what is broken, and how many hold."""
+    if len(found.parts) == 1:
+        further = [f"{'scope':{WIDTH}}{text}" for _, text in found.scope]
+        further += [f"{'ended':{WIDTH}}{found.ended}"] if found.ended else []
+        return [*_part_lines(found.parts[0]), *further]
+    made = []
+    for quota in found.quotas:
+        parts = [part for part in found.parts if part.quota == quota]
+        counts = {verdict: sum(part.judged.verdict == verdict for part in parts) for verdict in LimitVerdict}
+        told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+        made.append(f"{'limit':{WIDTH}}{quota}: of {units.many(len(parts), 'caller')} {told}")
+        algorithms = {part.judged.algorithm for part in parts} - {None}
+        if algorithms:
+            named = " or ".join(ALGORITHMS[name] for name in ALGORITHMS if name in algorithms)
+            made.append(f"{'algorithm':{WIDTH}}{named}")
+    for part in found.broken[:MOST_BROKEN]:
+        made += ["", f"{'caller':{WIDTH}}{part.who or 'all'}", *_part_lines(part)]
+    return made
+
+
+def _part_lines(part: LimitOf) -> Iterator[str]:
+    for word, text in _told(part):
+        yield f"{word:{WIDTH}}{text}"
+
+
+def _told(part: LimitOf) -> Iterator[tuple[str, str]]:
+    judged = part.judged
+    yield "limit", _verdict(part)
+    if judged.verdict == LimitVerdict.BROKEN:
+        yield from _broken(judged)
+    elif len(judged.calls.refused):
+        yield "algorithm", _algorithm(judged)
+        edge = _edge(judged)
+        if edge:
+            yield "edge", edge
+    else:
+        yield "", "no call was refused: the limit was not met"
+    yield from _headers(part)
+
+
+def _verdict(part: LimitOf) -> str:
+    judged, quota = part.judged, str(part.quota)
+    observed = f"{units.many(part.count, 'call')}, {len(judged.calls.refused):,} refused"
+    if judged.verdict == LimitVerdict.HOLDS:
+        return f"{quota} holds: never more, never fewer ({observed})"
+    if judged.verdict == LimitVerdict.BROKEN:
+        word = {"no more": "more are admitted", "no fewer": "fewer are admitted"}.get(judged.side, "no")
+        return f"{quota} is BROKEN: {word} ({observed})"
+    if judged.pinned:
+        sides = {"no more": "never more", "no fewer": "never fewer"}
+        held = ", ".join(sides[side] for side in judged.pinned)
+        return f"{quota}: {held}; whether it is kept on the other side stays open ({observed})"
+    return f"{quota} is not contradicted; too little was observed to say more ({observed})"
+
+
+def _algorithm(judged: JudgedLimit) -> str:
+    names = [ALGORITHMS[name] for name in judged.algorithms]
+    named = ALGORITHMS[judged.algorithm] if judged.algorithm else " or ".join(names)
+    counted = {True: ", refused calls count", False: ", refused calls do not count", None: ""}
+    others = [
+        f"not {BRIEFLY[name]} ({' '.join(against.exchanges[:3])})"
+        for name, against in judged.excluded.items()
+        if name in BRIEFLY
+    ]
+    return f"{named}{counted[judged.refused_count]}" + (f"; {', '.join(others)}" if others else "")
+
+
+def _edge(judged: JudgedLimit) -> str:
+    """Return the most that the algorithm lets a caller have in a short time, and that others would."""
+    limit, length, name = judged.limit, judged.length, judged.algorithm
+    brief = format_millis(length * 3 // 100)
+    if name in ("first_hit", "clock"):
+        return f"a caller may get {2 * limit:,} within {brief}, around the edge of two windows"
+    if name in ("sliding_counter", "rotating"):
+        most = limit - -limit * 3 // 100
+        fixed = f"a fixed window would allow {2 * limit:,}"
+        return f"a caller may get {most:,} within {brief}, as this algorithm allows; {fixed}"
+    if name == "sliding_log":
+        return f"a caller gets {limit:,} in any {format_duration(length)}, never more"
+    if name in ("gcra", "queue"):
+        lasts = format_duration(length)
+        return f"a caller may get {2 * limit:,} within {lasts}: a full bucket, and what refills"
+    return ""
+
+
+def _broken(judged: JudgedLimit) -> Iterator[tuple[str, str]]:
+    evidence = judged.evidence
+    if evidence is None:
+        return
+    yield "", evidence.says
+    if evidence.exchanges:
+        yield "calls", " ".join(evidence.exchanges)
+    if judged.nearest is not None:
+        yield "nearest", f"{judged.nearest:,} in {format_duration(judged.length)} would explain all calls"
+    elif judged.side == "no more":
+        yield (
+            "nearest",
+            "no limit near it explains the calls: do replicas count apart, or do checks race?",
+        )
+    for name, against in evidence.readings:
+        if name in BRIEFLY and against.says != evidence.says:
+            yield "", f"nor is it {BRIEFLY[name]}: {against.says}"
+
+
+def _headers(part: LimitOf) -> Iterator[tuple[str, str]]:
+    said = part.statements
+    if said.dialects:
+        named = ", ".join(said.dialects)
+        other = [f"{limit:,} in {count:,}" for limit, count in said.limits if limit != part.quota.limit]
+        text = f"{named}: "
+        if said.stated:
+            right = said.stated - len(said.wrong)
+            text += f"Remaining can be right in {right:,} of {said.stated:,}"
+            if said.wrong:
+                text += f", not in {' '.join(said.wrong[:4])}"
+                if said.overlapping * 2 > len(said.wrong):
+                    text += f"; {said.overlapping} of these overlap others (two replicas?)"
+        else:
+            text += "no Remaining of this limit"
+        if other:
+            text += f"; they state {', '.join(other[:3])} replies"
+        yield "headers", text
+    elif said.refusals or part.judged.calls.admitted.sent.size:
+        yield "headers", "none of a rate limit"
+    if said.refusals:
+        text = f"Retry-After in {said.waits:,} of {said.refusals:,} refusals"
+        if said.honoured:
+            text += f", kept in {said.honoured - len(said.again) // 2:,} of {said.honoured:,}"
+            text += f", not in {' '.join(said.again[:2])}" if said.again else ""
+        if said.longer is not None:
+            late = said.longer / SECOND
+            text += f"; {abs(late):.1f} s {'longer than needed' if late >= 0 else 'too short'} on average"
+        yield "retry", text
