@@ -35,6 +35,7 @@ QUICK = {
     "capacity workers": "--jobs crawl=10 --over 30m --replications 2",
     "capacity outage": "--length 1h --every 5m --replications 0",
     "capacity portfolio": "--plan agency",
+    "limits": f"{TRACE} --limit 600/60s",
     "price back-test": "examples/pricing/trace.jsonl --plan starter --plan pro",
 }
 SLOW = {

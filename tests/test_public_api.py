@@ -37,6 +37,8 @@ PUBLIC = {
     "price": "ranksim",
     "calibrate": "ranksim.judge.conformance.calibrate.calibrate",
     "compare": "ranksim.judge.conformance.compare",
+    "limits": "ranksim.judge.limits.limits",
+    "JudgedLimits": "ranksim.judge.limits.limits",
     "run": "ranksim.twin.sim.runner",
     "simulate_fleet": "ranksim.planner.fleet.engine",
 }

@@ -13,7 +13,7 @@ from ranksim.judge.conformance.calibrate.calibrate import Calibration as Calibra
 from ranksim.judge.conformance.calibrate.calibrate import calibrate as calibrate
 from ranksim.judge.conformance.compare import Judgement as Judgement
 from ranksim.judge.conformance.compare import compare as compare
-from ranksim.judge.limits.limits import Limits as Limits
+from ranksim.judge.limits.limits import JudgedLimits as JudgedLimits
 from ranksim.judge.limits.limits import limits as limits
 from ranksim.planner.fleet.engine import simulate_fleet as simulate_fleet
 from ranksim.planner.fleet.population import Population as Population

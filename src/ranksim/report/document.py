@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 """Counted up when a field goes or means something else; new fields leave it."""
 
-KINDS = ("run", "study", "why", "compare", "calibrate", "explain", "assumptions", "plans", "load")
+KINDS = ("run", "study", "why", "compare", "calibrate", "explain", "assumptions", "plans", "load", "limits")
 """What a document is of: the command that makes it. Ready questions add theirs (`ReadyAnswer.kind`)."""
 
 

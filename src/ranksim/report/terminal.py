@@ -57,18 +57,22 @@ def rendered(parts: Iterable[RenderableType]) -> Styled:
     return Styled("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
 
 
-def wrapped(text: str) -> str:
-    """Lines of text broken between words where the terminal ends, under where they begin; not in a pipe."""
+def wrapped(text: str, hanging: int | None = None) -> str:
+    """Lines of text broken between words where the terminal ends, under where they begin; not in a pipe.
+
+    With `hanging` what is broken goes on at that column.
+    """
     if not _has_width():
         return text
     width = get_terminal_size().columns
-    return "".join(_broken(line, width) + "\n" for line in text.splitlines())
+    return "".join(_broken(line, width, hanging) + "\n" for line in text.splitlines())
 
 
-def _broken(line: str, width: int) -> str:
+def _broken(line: str, width: int, hanging: int | None) -> str:
     indent = line[: len(line) - len(line.lstrip())]
+    further = indent + "  " if hanging is None else " " * hanging
     return fill(
-        line.lstrip(), width, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False,
+        line.lstrip(), width, initial_indent=indent, subsequent_indent=further, break_long_words=False,
         break_on_hyphens=False,
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from ranksim.core.contract.plans import Plan
 from ranksim.core.errors import BadInput
 from ranksim.core.service.service import Service
 from ranksim.planner.capacity.fit_answer import Fit, LimitUse
-from ranksim.planner.capacity.limits import limits
+from ranksim.planner.capacity.limits import plan_limits
 from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.planned import OwnAccount, workload_of
 from ranksim.planner.capacity.portfolio import Portfolio, largest
@@ -313,7 +313,7 @@ def test_equal_work_of_domains_that_differ_is_told_once() -> None:
 def limits_need(load: Workload) -> int:
     """Slots that a workload needs on the plan pro."""
     policy = rs.Policy()
-    found = limits(load, policy.catalogue.plans["pro"], policy)
+    found = plan_limits(load, policy.catalogue.plans["pro"], policy)
     return next(one.need for one in found if one.name == "keyword slots")
 
 

@@ -9,7 +9,7 @@ import pytest
 import ranksim as rs
 from ranksim.core.clock import DAY, HOUR, MINUTE
 from ranksim.core.errors import BadInput
-from ranksim.planner.capacity.limits import SPEND, limits
+from ranksim.planner.capacity.limits import SPEND, plan_limits
 from ranksim.planner.capacity.portfolio import Largest, Portfolio, largest
 from ranksim.planner.capacity.workload import MONTH
 
@@ -71,7 +71,7 @@ def test_work_is_cut_to_its_cap_unless_caps_refuse() -> None:
     portfolio = Portfolio(crawls=1, pages=900)
     refusing = POLICY.replace(assumptions={"cap": "refuse"})
     plan = POLICY.catalogue.plans["starter"]
-    spend = next(limit for limit in limits(portfolio.workload, plan, POLICY) if limit.name == SPEND)
+    spend = next(limit for limit in plan_limits(portfolio.workload, plan, POLICY) if limit.name == SPEND)
     assert spend.need == 31 * 400 + 500 * 100
     assert largest(portfolio, "starter", refusing).most == 0
 

@@ -9,12 +9,12 @@ import typer
 
 from ranksim.report.options import JsonNotText, Junit
 from ranksim.report.progress import show_progress
-from ranksim.report.terminal import print_out, say
+from ranksim.report.terminal import print_out, say, wrapped
 
 if TYPE_CHECKING:
-    from ranksim.judge.limits.driver import Endpoint
-    from ranksim.judge.limits.limits import Limits
-    from ranksim.judge.limits.probing import Plan
+    from ranksim.judge.limits.driver import ProbeRequest
+    from ranksim.judge.limits.limits import JudgedLimits
+    from ranksim.judge.limits.probing import ProbePlan
 
 BROKEN = 1
 
@@ -33,7 +33,7 @@ Quotas = Annotated[
     list[str] | None,
     typer.Option(
         metavar="CALLS/TIME",
-        help="The limit, such as 600/60s; without it is read from headers or found. Several of a recording.",
+        help="The limit, such as 600/60s; without it is read from headers or found.",
     ),
 ]
 OtherKey = Annotated[
@@ -112,12 +112,14 @@ def limits_command(
     check_outputs((out, html, junit), () if all(probing) else [Path(text) for text in source])
     statuses = _statuses(refused)
     if not all(probing):
-        found = _recorded([Path(text) for text in source], limit or (), by, longest, statuses, shared=shared)
-        _report(found, " ".join(source), html, junit, json=json)
+        judgement = _recorded(
+            [Path(text) for text in source], limit or (), by, longest, statuses, shared=shared
+        )
+        _report(judgement, " ".join(source), html, junit, json=json)
         return
-    from ranksim.judge.limits.probing import Plan, as_trace, probe
+    from ranksim.judge.limits.probing import ProbePlan, as_trace, probe
 
-    plan = Plan(
+    plan = ProbePlan(
         tuple(_endpoint(url, header or (), method, data) for url in source),
         _one_quota(limit),
         _others(source[0], header or (), method, data, other_key, other_address),
@@ -131,10 +133,10 @@ def limits_command(
     if plan_only or not _agreed(plan, yes=yes):
         return
     with show_progress("probing") as tell:
-        found, calls = probe(plan, tell)
+        judgement, calls = probe(plan, tell)
     if out is not None:
         as_trace(calls, plan.endpoint.url).write(out)
-    _report(found, source[0], html, junit, json=json)
+    _report(judgement, source[0], html, junit, json=json)
 
 
 def _statuses(text: str) -> tuple[int, ...]:
@@ -164,11 +166,11 @@ def _one_quota(texts: Sequence[str] | None) -> str:
     return texts[0] if texts else ""
 
 
-def _endpoint(url: str, headers: Sequence[str], method: str, data: str, source: str = "") -> "Endpoint":
-    from ranksim.judge.limits.driver import Endpoint
+def _endpoint(url: str, headers: Sequence[str], method: str, data: str, source: str = "") -> "ProbeRequest":
+    from ranksim.judge.limits.driver import ProbeRequest
 
     named = dict(_header(text) for text in headers)
-    return Endpoint(url, method.upper(), named, data.encode() if data else None, source)
+    return ProbeRequest(url, method.upper(), named, data.encode() if data else None, source)
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -195,7 +197,7 @@ def _header(text: str) -> tuple[str, str]:
 
 def _others(
     url: str, headers: Sequence[str], method: str, data: str, key: str, address: str
-) -> "dict[str, Endpoint]":
+) -> "dict[str, ProbeRequest]":
     others = {}
     if key:
         name = _header(key)[0].lower()
@@ -214,7 +216,7 @@ def _recorded(
     statuses: Sequence[int],
     *,
     shared: bool,
-) -> "Limits":
+) -> "JudgedLimits":
     from ranksim.core.clock import duration
     from ranksim.core.errors import BadInput, read_at
     from ranksim.judge.limits.limits import judge_calls
@@ -229,16 +231,16 @@ def _recorded(
     return judge_calls(calls, limits, refused=statuses, shared=shared)
 
 
-def _say_plan(plan: "Plan", *, json: bool) -> None:
+def _say_plan(plan: "ProbePlan", *, json: bool) -> None:
     """Say before anything is sent what will be."""
     text = plan.described()
     if json:
         say(text)
     else:
-        print_out(f"{'plan':10}{text}\n")
+        print_out(wrapped(f"{'plan':10}{text}\n", 10))
 
 
-def _agreed(plan: "Plan", *, yes: bool) -> bool:
+def _agreed(plan: "ProbePlan", *, yes: bool) -> bool:
     """Ask whether to go on, beyond this machine."""
     from ranksim.core.errors import BadInput
 
@@ -254,23 +256,27 @@ def _agreed(plan: "Plan", *, yes: bool) -> bool:
     return True
 
 
-def _report(found: "Limits", about: str, html: Path | None, junit: Path | None, *, json: bool) -> None:
+def _report(
+    judgement: "JudgedLimits", about: str, html: Path | None, junit: Path | None, *, json: bool
+) -> None:
     from ranksim.core.files import write_text
-    from ranksim.judge.limits.limits import as_rows
-    from ranksim.judge.limits.page import page
+    from ranksim.judge.limits.limits import as_document
+    from ranksim.judge.limits.lines import WIDTH
+    from ranksim.judge.limits.page import limits_page
     from ranksim.judge.report.junit import junit_of_checks
     from ranksim.report.document import as_text
 
     if junit is not None:
         cases = {
             f"{part.who or 'calls'}: {part.quota}": ""
-            if part not in found.broken or part.judged.evidence is None
+            if part not in judgement.broken or part.judged.evidence is None
             else part.judged.evidence.says
-            for part in found.parts
+            for part in judgement.parts
         }
         write_text(junit, junit_of_checks("limits", cases))
     if html is not None:
-        write_text(html, page(found, about))
-    print_out(as_text({"holds": found.holds, "limits": as_rows(found)}) if json else f"{found.summary()}\n")
-    if found.broken:
+        write_text(html, limits_page(judgement, about))
+    text = wrapped(f"{judgement.summary()}\n", WIDTH)
+    print_out(as_text(as_document(judgement, about)) if json else text)
+    if judgement.broken:
         raise typer.Exit(BROKEN)

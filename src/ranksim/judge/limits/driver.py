@@ -1,4 +1,4 @@
-"""Probes over HTTP: bursts at their instants, over connections that stay open, each call timed."""
+"""Probes over HTTP: volleys at their instants, over connections that stay open, each call timed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.errors import BadInput
 from ranksim.judge.limits.calls import REFUSALS, LimitedCall
-from ranksim.judge.limits.probes import MOST_LANES, Burst, Probing
+from ranksim.judge.limits.probes import WIDE_LANES, Probing, Volley
 from ranksim.judge.load.recorder import AnchoredClock
-from ranksim.judge.load.session import Deadline, bound
+from ranksim.judge.load.session import Deadline, bound, is_readable
 
 LARGEST_REPLY = 1 << 20
 """Bytes that are read of a reply; a longer one counts as lost."""
@@ -34,7 +34,7 @@ Place: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ProbeRequest:
     """What is called: `url` with `headers` and, where `method` has one, a `body`; `source` is our address."""
 
     url: str
@@ -80,17 +80,17 @@ class HarmedError(Exception):
 class Prober:
     """Makes the calls of probes. Close it at the end.
 
-    `timeout` is how long a call may take, in seconds. After each burst `on_burst` is called with all calls.
+    `timeout` is how long a call may take, in seconds. After each volley `on_volley` is called with all calls.
     """
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: ProbeRequest,
         *,
         timeout: float = 15.0,
         refusals: Collection[int] = REFUSALS,
         tls: ssl.SSLContext | None = None,
-        on_burst: Callable[[int], None] | None = None,
+        on_volley: Callable[[int], None] | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.timeout = timeout
@@ -98,9 +98,9 @@ class Prober:
         self.clock = AnchoredClock.here()
         self.count = 0
         self._tls = tls or ssl.create_default_context()
-        self._on_burst = on_burst
-        self._pool = ThreadPoolExecutor(MOST_LANES, "limits")
-        self._open: list[dict[Place, http.client.HTTPConnection]] = [{} for _ in range(MOST_LANES)]
+        self._on_volley = on_volley
+        self._pool = ThreadPoolExecutor(WIDE_LANES, "limits")
+        self._open: list[dict[Place, http.client.HTTPConnection]] = [{} for _ in range(WIDE_LANES)]
         self._latest: deque[LimitedCall] = deque(maxlen=LATEST)
         self._first: Micros = 0
         self._stopping = threading.Event()
@@ -108,27 +108,27 @@ class Prober:
     def play(self, program: Probing) -> None:
         """Carry out a program. Raises HarmedError."""
         try:
-            burst = next(program)
+            volley = next(program)
             while True:
-                burst = program.send(self.burst(burst))
+                volley = program.send(self.volley(volley))
         except StopIteration:
             return
 
-    def burst(self, burst: Burst, endpoint: Endpoint | None = None) -> list[LimitedCall]:
-        """Make the calls of a burst, by default of our endpoint; return them in order of sending."""
+    def volley(self, volley: Volley, endpoint: ProbeRequest | None = None) -> list[LimitedCall]:
+        """Make the calls of a volley, by default of our endpoint; return them in order of sending."""
         place, numbers, lock = endpoint or self.endpoint, count(), threading.Lock()
-        lanes = min(burst.lanes, burst.count, MOST_LANES)
-        self._wait(burst.at)
+        lanes = min(volley.lanes, volley.count, WIDE_LANES)
+        self._wait(volley.at)
         begun, calls = self.clock.now(), []
 
         def lane(which: int) -> None:
             while not self._stopping.is_set():
                 with lock:
                     number = next(numbers)
-                if number >= burst.count:
+                if number >= volley.count:
                     return
-                if burst.pace:
-                    self._wait(begun + number * burst.pace)
+                if volley.pace:
+                    self._wait(begun + number * volley.pace)
                 call = self._call(place, which)
                 with lock:
                     calls.append(call)
@@ -141,8 +141,8 @@ class Prober:
         calls.sort(key=lambda call: call.sent)
         self._latest.extend(calls)
         self._first = self._first or round(median(call.done - call.sent for call in calls))
-        if self._on_burst is not None:
-            self._on_burst(self.count)
+        if self._on_volley is not None:
+            self._on_volley(self.count)
         self._look_for_harm()
         return calls
 
@@ -158,14 +158,14 @@ class Prober:
         while (left := instant - self.clock.now()) > 0 and not self._stopping.is_set():
             sleep(min(left / SECOND, 0.25))
 
-    def _call(self, endpoint: Endpoint, lane: int) -> LimitedCall:
+    def _call(self, endpoint: ProbeRequest, lane: int) -> LimitedCall:
         """Make one call over the connection of a lane."""
         self.count += 1
         name, path = f"x{self.count}", urlsplit(endpoint.url).path or "/"
         sent = self.clock.now()
         try:
             connection = self._open[lane].get(endpoint.place)
-            if connection is None:
+            if connection is None or connection.sock is None or is_readable(connection.sock):
                 connection = self._open[lane][endpoint.place] = endpoint.connect(self.timeout, self._tls)
             deadline = Deadline.of(self.clock.now, self.timeout)
             bound(connection, deadline, LARGEST_REPLY)

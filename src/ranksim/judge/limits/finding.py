@@ -8,8 +8,8 @@ from typing import Final
 from ranksim.core.clock import HOUR, MINUTE, SECOND, Micros
 from ranksim.judge.conformance.rate.ledger import ADMITTED, REFUSED
 from ranksim.judge.limits.calls import LimitedCall
-from ranksim.judge.limits.probes import MOST_LANES, Burst
-from ranksim.judge.limits.quota import Quota
+from ranksim.judge.limits.probes import MOST_LANES, Volley
+from ranksim.judge.limits.quota import RateQuota
 
 ROUND: Final = tuple(
     [count * SECOND for count in (1, 2, 3, 5, 10, 15, 20, 30)]
@@ -22,30 +22,30 @@ POLLS: Final = 40
 """Single calls, at most, by which the end of a window is awaited."""
 
 
-def stated_quota(calls: Sequence[LimitedCall]) -> Quota | None:
+def stated_quota(calls: Sequence[LimitedCall]) -> RateQuota | None:
     """Return what headers state as a limit and its length, the Reset of a first call for a length."""
-    said = [call.stated for call in calls if call.stated.limit is not None]
-    if not said:
+    stated = [call.stated for call in calls if call.stated.limit is not None]
+    if not stated:
         return None
-    limit = said[0].limit or 1
-    length = next((each.length for each in said if each.length), None)
+    limit = stated[0].limit or 1
+    length = next((each.length for each in stated if each.length), None)
     if length is None:
-        seconds = [each.reset.seconds for each in said if each.reset.seconds]
-        seconds += [each.retry_after.seconds for each in said if each.retry_after.seconds]
+        seconds = [each.reset.seconds for each in stated if each.reset.seconds]
+        seconds += [each.retry_after.seconds for each in stated if each.retry_after.seconds]
         if not seconds:
             return None
         length = next((each for each in ROUND if each >= max(seconds) * SECOND), None)
-    return None if length is None or limit < 1 else Quota(limit, length)
+    return None if length is None or limit < 1 else RateQuota(limit, length)
 
 
 def find_quotas(
     now: Micros, most: int, until: Micros, refusals: Collection[int]
-) -> Generator[Burst, list[LimitedCall], tuple[list[LimitedCall], list[Quota]]]:
+) -> Generator[Volley, list[LimitedCall], tuple[list[LimitedCall], list[RateQuota]]]:
     """Meet the limit: burst until a call is refused, wait until one is admitted, and burst again.
 
     Returns all calls with the limits that they may be of, the likeliest first; none where it was not met.
     """
-    calls = yield Burst(now, 1)
+    calls = yield Volley(now, 1)
     quota = stated_quota(calls)
     if quota is not None:
         return calls, [quota]
@@ -53,7 +53,7 @@ def find_quotas(
     while not _refused(calls, refusals):
         if len(calls) + size > most // 2 or calls[-1].done > until:
             return calls, []
-        calls += yield Burst(0, size, MOST_LANES)
+        calls += yield Volley(0, size, MOST_LANES)
         size *= 2
     quota = stated_quota(calls)
     if quota is not None:
@@ -64,21 +64,21 @@ def find_quotas(
     for _ in range(POLLS):
         if calls[-1].done + gap > until:
             return calls, []
-        calls += yield Burst(calls[-1].done + gap, 1)
+        calls += yield Volley(calls[-1].done + gap, 1)
         if calls[-1].outcome(refusals) == ADMITTED:
             break
         gap = max(gap, (calls[-1].done - opened) // 12)
     else:
         return calls, []
     low, high = calls[-2].sent - opened, calls[-1].done - opened
-    calls += yield Burst(0, min(limit, 40), 1)
+    calls += yield Volley(0, min(limit, 40), 1)
     again = sum(call.outcome(refusals) == ADMITTED for call in calls[-min(limit, 40) :])
     if again * 2 < min(
         limit, 40
     ):  # one at a time: a bucket, in which a call becomes possible each length / limit
         low, high = low * limit, high * limit
     lengths = [length for length in ROUND if low - gap <= length <= high + gap] or [(low + high) // 2]
-    return calls, [Quota(limit, length) for length in lengths]
+    return calls, [RateQuota(limit, length) for length in lengths]
 
 
 def _refused(calls: Sequence[LimitedCall], refusals: Collection[int]) -> bool:

@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from ranksim.core.clock import Micros, format_millis
+from ranksim.core.clock import Micros
 from ranksim.judge.conformance.rate.elimination import (
     NO_FEWER,
     NO_MORE,
@@ -187,8 +187,3 @@ def _explained_limit(examined: Examined[LimitReadings]) -> int | None:
         if any(examined.window.contradicts(reading, other) is None for reading in examined.against):
             return other
     return None
-
-
-def in_words(limit: int, length: Micros) -> str:
-    """Write a limit as `600 in 60 s`."""
-    return f"{limit} in {format_millis(length)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,29 +10,20 @@ from typing import Any
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.errors import BadInput
 from ranksim.core.trace import Trace
-from ranksim.judge.limits.calls import REFUSALS, CallTable, LimitedCall
-from ranksim.judge.limits.judged import JudgedLimit, LimitVerdict, judge_limit
-from ranksim.judge.limits.quota import Quota
+from ranksim.judge.limits.calls import REFUSALS, LimitedCall
+from ranksim.judge.limits.judged import LimitVerdict
+from ranksim.judge.limits.lines import WIDTH, judgement_lines
+from ranksim.judge.limits.parts import LimitOf, judge_part
+from ranksim.judge.limits.quota import RateQuota
 from ranksim.judge.limits.recordings import by_who, read_calls
-from ranksim.judge.limits.statements import Statements, judge_statements
+from ranksim.report.document import document, number
 
 MOST_PARTS = 100
 """Whose calls are judged apart, at most: those with the most calls."""
 
 
 @dataclass(frozen=True, slots=True)
-class LimitOf:
-    """One limit, of one who is limited: how it was judged, and how true the headers are."""
-
-    who: str
-    quota: Quota
-    judged: JudgedLimit
-    statements: Statements
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
+class JudgedLimits:
     """What calls show of rate limits: `parts` has each limit for each who is limited."""
 
     parts: tuple[LimitOf, ...]
@@ -54,7 +45,7 @@ class Limits:
         return tuple(part for part in self.parts if part.judged.verdict == LimitVerdict.BROKEN)
 
     @property
-    def quotas(self) -> tuple[Quota, ...]:
+    def quotas(self) -> tuple[RateQuota, ...]:
         """The limits that were judged."""
         return tuple(dict.fromkeys(part.quota for part in self.parts))
 
@@ -66,9 +57,7 @@ class Limits:
 
     def summary(self) -> str:
         """Return what `ranksim limits` prints."""
-        from ranksim.judge.limits.told import lines
-
-        return "\n".join(lines(self))
+        return "\n".join(judgement_lines(self.parts, self.scope, self.ended))
 
     def __str__(self) -> str:
         return self.summary()
@@ -84,7 +73,7 @@ def limits(
     refused: Collection[int] = REFUSALS,
     shared: bool = False,
     longest: Micros = SECOND,
-) -> Limits:
+) -> JudgedLimits:
     """Judge rate limits by the calls of a recording.
 
     `source` is an access log, a HAR file, a trace or its path; `quotas` such as "20/2s" count all its calls,
@@ -95,7 +84,7 @@ def limits(
     calls = source if isinstance(source, Sequence) and not isinstance(source, str) else None
     calls = read_calls(source, by, longest) if calls is None else calls  # type: ignore[arg-type]
     if not quotas or not calls:
-        raise BadInput(f"limits: expected {'calls' if quotas else 'a limit such as 20/2s'}, found none")
+        raise BadInput(f"limits: expected {'calls' if quotas else 'a limit such as 20/2s'}, judgement none")
     return judge_calls(calls, quotas, refused=refused, shared=shared)
 
 
@@ -105,75 +94,68 @@ def judge_calls(
     *,
     refused: Collection[int] = REFUSALS,
     shared: bool = False,
-) -> Limits:
+) -> JudgedLimits:
     """Judge limits such as "20/2s" by calls, apart for each key. Raises BadInput."""
-    parsed = [Quota.parse(text) for text in quotas]
+    parsed = [RateQuota.parse(text) for text in quotas]
     parts = [
         judge_part(who, own, quota, refused=refused, shared=shared, alone=len(parsed) == 1)
         for who, own in list(by_who(calls).items())[:MOST_PARTS]
         for quota in parsed
     ]
-    return Limits(tuple(parts))
+    return JudgedLimits(tuple(parts))
 
 
-def judge_part(
-    who: str,
-    calls: Sequence[LimitedCall],
-    quota: Quota,
-    *,
-    refused: Collection[int] = REFUSALS,
-    shared: bool = False,
-    alone: bool = True,
-) -> LimitOf:
-    """Judge one limit by the calls of one who is limited.
-
-    Where it does not stand `alone`, a refusal may be of another limit, so none comes too early.
-    """
-    about = f"{who}: calls" if who else "calls"
-    judged = judge_limit(
-        calls, quota.limit, quota.length, exclusive=alone and not shared, refusals=refused, about=about
+def as_document(judgement: JudgedLimits, about: str) -> dict[str, Any]:
+    """Return a judgement as `ranksim limits --json` prints it."""
+    parts = judgement.parts
+    numbers = {
+        "calls": sum(part.count for part in parts),
+        "limits.judged": len(parts),
+        "limits.broken": len(judgement.broken),
+        "limits.holding": sum(part.judged.holds for part in parts),
+    }
+    return document(
+        "limits",
+        about,
+        answer=judgement.summary().partition("\n")[0][WIDTH:],
+        metrics={name: number("count", value) for name, value in numbers.items()},
+        tables={"limits": [_row(part) for part in parts], "evidence": [*_evidence_rows(parts)]},
+        holds=judgement.holds,
+        scope=dict(judgement.scope),
+        ended=judgement.ended,
     )
-    table = CallTable(sorted(calls, key=lambda call: call.sent), refused)
-    return LimitOf(who, quota, judged, judge_statements(judged, table), len(calls))
-
-
-def as_rows(found: Limits) -> list[dict[str, Any]]:
-    """Return plain rows, one for each limit and who is limited."""
-    return [_row(part) for part in found.parts]
 
 
 def _row(part: LimitOf) -> dict[str, Any]:
-    judged, said = part.judged, part.statements
-    evidence = judged.evidence
+    judged, stated = part.judged, part.statements
     return {
         "who": part.who,
         "limit": part.quota.limit,
         "length": part.quota.length,
         "verdict": str(judged.verdict),
+        "side": judged.side,
+        "nearest": judged.nearest,
         "calls": part.count,
         "admitted": len(judged.calls.admitted),
         "refused": len(judged.calls.refused),
         "algorithm": judged.algorithm,
         "algorithms": list(judged.algorithms),
         "refused_count": judged.refused_count,
-        "excluded": {name: against.says for name, against in judged.excluded.items()},
-        "pinned": {side: list(ids) for side, ids in judged.pinned.items()},
-        "side": judged.side,
-        "nearest": judged.nearest,
-        "says": None if evidence is None else evidence.says,
-        "exchanges": [] if evidence is None else list(evidence.exchanges),
-        "headers": {
-            "dialects": list(said.dialects),
-            "limits": [list(pair) for pair in said.limits],
-            "stated": said.stated,
-            "wrong": list(said.wrong),
-            "forms": list(said.forms),
-        },
-        "retry": {
-            "refusals": said.refusals,
-            "stated": said.waits,
-            "honoured": said.honoured,
-            "refused_again": list(said.again),
-            "longer": said.longer,
-        },
+        "dialects": list(stated.dialects),
+        "remaining_stated": stated.stated,
+        "remaining_wrong": list(stated.wrong),
+        "retry_after": stated.waits,
+        "retry_honoured": stated.honoured,
+        "retry_refused_again": list(stated.again),
+        "retry_longer": stated.longer,
     }
+
+
+def _evidence_rows(parts: Sequence[LimitOf]) -> Iterator[dict[str, Any]]:
+    """Yield what each algorithm cannot explain, and by which calls; first what breaks a limit."""
+    for part in parts:
+        evidence = {"": part.judged.evidence, **part.judged.excluded}
+        for name, against in evidence.items():
+            if against is not None:
+                row = {"who": part.who, "limit": part.quota.limit, "length": part.quota.length}
+                yield {**row, "algorithm": name, "says": against.says, "exchanges": list(against.exchanges)}

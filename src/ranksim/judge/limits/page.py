@@ -5,8 +5,9 @@ from __future__ import annotations
 from html import escape
 
 from ranksim.judge.limits.judged import ALGORITHMS, LimitVerdict
-from ranksim.judge.limits.limits import LimitOf, Limits
-from ranksim.judge.limits.told import WIDTH, lines
+from ranksim.judge.limits.limits import JudgedLimits
+from ranksim.judge.limits.lines import WIDTH
+from ranksim.judge.limits.parts import LimitOf
 from ranksim.judge.report.judgement_figures import FIGURES, staircase
 from ranksim.report.page import html_document
 
@@ -19,37 +20,37 @@ MOST_FIGURES = 5
 """Callers whose window is drawn, at most."""
 
 
-def page(found: Limits, about: str) -> str:
+def limits_page(judgement: JudgedLimits, about: str) -> str:
     """Return the page: the verdict, what each algorithm fails on, and a window as a staircase."""
     body = [f"<h1>Rate limit of {escape(about)}</h1>"]
-    body.append(f'<p class="answer {_tone(found)}">{escape(_answer(found))}</p>')
-    body.append(_table(found))
-    drawn = found.broken or found.parts
+    body.append(f'<p class="answer {_tone(judgement)}">{escape(_answer(judgement))}</p>')
+    body.append(_table(judgement))
+    drawn = judgement.broken or judgement.parts
     for part in drawn[:MOST_FIGURES]:
-        body += _part(part, with_name=len(found.parts) > 1)
+        body += _part(part, with_name=len(judgement.parts) > 1)
     return html_document(f"Rate limit of {about}", [*body, FOOTER], FIGURES)
 
 
-def _table(found: Limits) -> str:
+def _table(judgement: JudgedLimits) -> str:
     """Return the lines of the summary as a table of words and what is said of each."""
     rows = [
         f"<tr><th>{escape(line[:WIDTH].strip())}</th><td>{escape(line[WIDTH:])}</td></tr>"
-        for line in lines(found)
+        for line in judgement.summary().splitlines()
         if line
     ]
     return f"<table>{''.join(rows)}</table>"
 
 
-def _tone(found: Limits) -> str:
-    return "bad" if found.broken else "good" if found.holds else ""
+def _tone(judgement: JudgedLimits) -> str:
+    return "bad" if judgement.broken else "good" if judgement.holds else ""
 
 
-def _answer(found: Limits) -> str:
-    quotas = ", ".join(str(quota) for quota in found.quotas)
-    if found.broken:
+def _answer(judgement: JudgedLimits) -> str:
+    quotas = ", ".join(str(quota) for quota in judgement.quotas)
+    if judgement.broken:
         return f"{quotas}: the limit is not kept"
-    named = f" ({ALGORITHMS[found.algorithm]})" if found.algorithm else ""
-    return f"{quotas}: the limit holds{named}" if found.holds else f"{quotas}: nothing contradicts the limit"
+    named = f" ({ALGORITHMS[judgement.algorithm]})" if judgement.algorithm else ""
+    return f"{quotas}: {f'the limit holds{named}' if judgement.holds else 'nothing contradicts the limit'}"
 
 
 def _part(part: LimitOf, *, with_name: bool) -> list[str]:

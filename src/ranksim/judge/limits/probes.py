@@ -1,6 +1,6 @@
 """Which calls tell how a limit works: rounds of calls at chosen instants, until they decide.
 
-A program is a generator that yields a `Burst` and receives the calls that were made of it; what carries it
+A program is a generator that yields a `Volley` and receives the calls that were made of it; what carries it
 out keeps time. Each round begins with an unused window, so one call opens it, at a phase of its own. Rounds
 go on until the limit is pinned on both sides and one algorithm is left, or calls or time run out.
 """
@@ -20,9 +20,12 @@ from ranksim.judge.limits.judged import JudgedLimit, LimitVerdict, judge_limit
 MOST_LANES: Final = 16
 """Calls that are under way at once, at most."""
 
+WIDE_LANES: Final = 64
+"""The same where no call was refused: calls that wait in a queue hold their lanes."""
+
 
 @dataclass(frozen=True, slots=True)
-class Burst:
+class Volley:
     """`count` calls from an instant on (µs), `lanes` at once, those of a lane at least `pace` µs apart."""
 
     at: Micros
@@ -31,11 +34,11 @@ class Burst:
     pace: Micros = 0
 
 
-Probing: TypeAlias = Generator[Burst, list[LimitedCall], None]
+Probing: TypeAlias = Generator[Volley, list[LimitedCall], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProbeStep:
     """A burst of a round: when, in parts of a window, and how many calls, in parts of the limit and more."""
 
     at: float
@@ -50,32 +53,32 @@ class Step:
         return max(1, round(self.share * limit) + self.more)
 
 
-def calls_of(steps: tuple[Step, ...], limit: int) -> int:
+def round_calls(steps: tuple[ProbeStep, ...], limit: int) -> int:
     """Return how many calls a round makes."""
     return sum(step.count(limit) for step in steps)
 
 
 STAIRS: Final = (
-    Step(0, 0, 1),
-    Step(0.48, 1, -1),
-    Step(0.58, 0, 1, 1),
-    Step(1.01, 1, 0),
-    Step(1.49, 1, 0),
+    ProbeStep(0, 0, 1),
+    ProbeStep(0.48, 1, -1),
+    ProbeStep(0.58, 0, 1, 1),
+    ProbeStep(1.01, 1, 0),
+    ProbeStep(1.49, 1, 0),
 )
 """What is admitted differs between any two of the algorithms."""
 
-RACE: Final = (Step(0, 0, 1), Step(0.1, 2, 0), Step(0.6, 0.1, 1), Step(1.03, 1, 1))
+RACE: Final = (ProbeStep(0, 0, 1), ProbeStep(0.1, 2, 0), ProbeStep(0.6, 0.1, 1), ProbeStep(1.03, 1, 1))
 """Twice the limit at once: what is checked first and counted later admits too many."""
 
-SATURATION: Final = (Step(0, 1, 0), Step(0.05, 3.5, 0, 1, 2.5))
+SATURATION: Final = (ProbeStep(0, 1, 0), ProbeStep(0.05, 3.5, 0, 1, 2.5))
 """Calls at one and a half times the rate: when each becomes possible again."""
 
-WAITING: Final = (Step(0, 0, 1), Step(0.1, 1, -1), Step(0.5, 0, 1, 1), Step(1.52, 1, 0))
+WAITING: Final = (ProbeStep(0, 0, 1), ProbeStep(0.1, 1, -1), ProbeStep(0.5, 0, 1, 1), ProbeStep(1.52, 1, 0))
 """One call that is refused, and a burst a window after it: whether refused calls count."""
 
 EDGE: Final = (
-    Step(0, 1, 0),
-    *(Step(at, 0, 1, 1) for at in (0.85, 0.9, 0.94, 0.97, 0.985, 1.006, 1.015, 1.03, 1.06, 1.1, 1.15)),
+    ProbeStep(0, 1, 0),
+    *(ProbeStep(at, 0, 1, 1) for at in (0.85, 0.9, 0.94, 0.97, 0.985, 1.006, 1.015, 1.03, 1.06, 1.1, 1.15)),
 )
 """Single calls around the instant at which a full window ends."""
 
@@ -116,7 +119,7 @@ class Probes:
             lasts = round((steps[-1].at + steps[-1].spread) * self.length)
             if begin + lasts > self.until:
                 self.ended = "time"
-            elif len(self.calls) + calls_of(steps, self.limit) > self.most:
+            elif len(self.calls) + round_calls(steps, self.limit) > self.most:
                 self.ended = "" if ahead else "calls"
             else:
                 yield from self._round(steps, begin)
@@ -125,12 +128,19 @@ class Probes:
                 begin += round((IDLE + self.draw.random()) * self.length)
                 self._decide(ahead)
 
-    def _round(self, steps: tuple[Step, ...], begin: Micros) -> Probing:
-        base = begin
+    def _round(self, steps: tuple[ProbeStep, ...], begin: Micros) -> Probing:
+        base, widest = begin, MOST_LANES
+        if self.judged is not None and not len(self.judged.calls.refused):
+            widest = min(WIDE_LANES, self.limit * 2)
         for step in steps:
             count = step.count(self.limit)
             pace = round(step.spread * self.length / count)
-            seen = yield Burst(base + round(step.at * self.length), count, min(step.lanes, count), pace)
+            seen = yield Volley(
+                base + round(step.at * self.length),
+                count,
+                min(max(step.lanes, widest) if step.lanes > 1 else 1, count),
+                pace,
+            )
             self.calls += seen
             if step.at == 0 and seen:
                 base = seen[0].sent
@@ -140,7 +150,7 @@ class Probes:
             self.calls, self.limit, self.length, exclusive=self.exclusive, refusals=self.refusals
         )
 
-    def _decide(self, ahead: deque[tuple[Step, ...]]) -> None:
+    def _decide(self, ahead: deque[tuple[ProbeStep, ...]]) -> None:
         """End when all is decided; add a round where all were made and two algorithms are left."""
         judged = self.judged
         assert judged is not None

@@ -13,12 +13,13 @@ from ranksim.core.errors import BadInput
 from ranksim.core.trace import Exchange, Header, Trace, TraceKey, safe_headers
 from ranksim.judge.conformance.rate.ledger import ADMITTED, REFUSED
 from ranksim.judge.limits.calls import REFUSALS, LimitedCall
-from ranksim.judge.limits.driver import Endpoint, HarmedError, Prober
+from ranksim.judge.limits.driver import HarmedError, Prober, ProbeRequest
 from ranksim.judge.limits.finding import find_quotas
 from ranksim.judge.limits.judged import LimitVerdict
-from ranksim.judge.limits.limits import LimitOf, Limits, judge_part
-from ranksim.judge.limits.probes import IDLE, MOST_LANES, ROUNDS, SPARE, Burst, Probes, Probing, calls_of
-from ranksim.judge.limits.quota import Quota
+from ranksim.judge.limits.limits import JudgedLimits
+from ranksim.judge.limits.parts import LimitOf, judge_part
+from ranksim.judge.limits.probes import IDLE, MOST_LANES, ROUNDS, SPARE, Probes, Probing, Volley, round_calls
+from ranksim.judge.limits.quota import RateQuota
 from ranksim.report.progress import Tell, nobody
 
 SCOPE_CALLS = 3
@@ -30,15 +31,15 @@ ENDED = {"time": "when the time was over", "calls": "at the most calls"}
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProbePlan:
     """What is probed: the first of `endpoints`; whether the others and `others` share its limit comes last.
 
     `quota` is the limit, "" where it is to be found. At most `most` calls are made, in `length` µs.
     """
 
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[ProbeRequest, ...]
     quota: str = ""
-    others: Mapping[str, Endpoint] = field(default_factory=dict)
+    others: Mapping[str, ProbeRequest] = field(default_factory=dict)
     most: int = 5000
     length: Micros = 300 * SECOND
     refusals: Collection[int] = REFUSALS
@@ -47,15 +48,15 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.quota:
-            Quota.parse(self.quota)
+            RateQuota.parse(self.quota)
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ProbeRequest:
         """What is probed."""
         return self.endpoints[0]
 
     @property
-    def further(self) -> dict[str, Endpoint]:
+    def further(self) -> dict[str, ProbeRequest]:
         """Whose limit may be the same, by what they are called."""
         return {**{each.url: each for each in self.endpoints[1:]}, **self.others}
 
@@ -70,20 +71,22 @@ class Plan:
         if not self.quota:
             text = f"the limit is read from headers or found, at most {self.most:,} calls in {lasts}"
         else:
-            quota = Quota.parse(self.quota)
+            quota = RateQuota.parse(self.quota)
             rounds = ROUNDS[: len(ROUNDS) - SPARE]
-            cost = min(self.most, sum(calls_of(steps, quota.limit) for steps in rounds))
+            cost = min(self.most, sum(round_calls(steps, quota.limit) for steps in rounds))
             each = max(steps[-1].at + steps[-1].spread for steps in rounds) + IDLE + 0.5
-            whole = round(len(rounds) * each * quota.length / SECOND) * SECOND
-            takes = format_duration(min(self.length, whole))
+            lasting = round(len(rounds) * each * quota.length / SECOND) * SECOND
+            takes = format_duration(min(self.length, lasting))
             text = f"{len(rounds)} rounds, about {cost:,} calls in {takes}; at most {self.most:,} in {lasts}"
         method = self.endpoint.method
         return f"{text}; {method} only, up to {MOST_LANES} at once; it ends at the first sign of harm"
 
 
-def probe(plan: Plan, tell: Tell = nobody, prober: Prober | None = None) -> tuple[Limits, list[LimitedCall]]:
+def probe(
+    plan: ProbePlan, tell: Tell = nobody, prober: Prober | None = None
+) -> tuple[JudgedLimits, list[LimitedCall]]:
     """Carry out a plan; return what was found, with all calls. Raises BadInput where no limit was met."""
-    made = prober or Prober(plan.endpoint, refusals=plan.refusals, on_burst=lambda count: tell_count(count))
+    made = prober or Prober(plan.endpoint, refusals=plan.refusals, on_volley=lambda count: tell_count(count))
     begun = made.clock.now()
     until = begun + plan.length
 
@@ -93,38 +96,38 @@ def probe(plan: Plan, tell: Tell = nobody, prober: Prober | None = None) -> tupl
     calls: list[LimitedCall] = []
     ended = ""
     try:
-        quotas = [Quota.parse(plan.quota)] if plan.quota else _found(plan, made, until, calls)
+        quotas = [RateQuota.parse(plan.quota)] if plan.quota else _find(plan, made, until, calls)
         part, ended = _probed(plan, made, quotas, until, calls)
         scope = () if ended or part.judged.verdict == LimitVerdict.BROKEN else _scope(plan, made, part, calls)
     finally:
         made.close()
-    return Limits((part,), tuple(scope), ended), calls
+    return JudgedLimits((part,), tuple(scope), ended), calls
 
 
-def _found(plan: Plan, prober: Prober, until: Micros, calls: list[LimitedCall]) -> list[Quota]:
+def _find(plan: ProbePlan, prober: Prober, until: Micros, calls: list[LimitedCall]) -> list[RateQuota]:
     """Find the limit. Raises BadInput where no call was refused."""
-    found: list[Quota] = []
+    quotas: list[RateQuota] = []
 
     def program() -> Probing:
-        seen, quotas = yield from find_quotas(prober.clock.now(), plan.most, until, plan.refusals)
+        seen, met = yield from find_quotas(prober.clock.now(), plan.most, until, plan.refusals)
         calls.extend(seen)
-        found.extend(quotas)
+        quotas.extend(met)
 
     try:
         prober.play(program())
     except HarmedError as harm:
         raise BadInput(f"{plan.endpoint.url}: {harm}; probing ended") from None
     _answered(plan, calls)
-    if not found:
+    if not quotas:
         statuses = ", ".join(map(str, plan.refusals))
         raise BadInput(
             f"{plan.endpoint.url}: expected a limit to be met; of {len(calls)} calls none was refused with "
             f"{statuses} and admitted again. Say --limit, --refused, or more --time and --max-calls"
         )
-    return found
+    return quotas
 
 
-def _answered(plan: Plan, calls: Sequence[LimitedCall]) -> None:
+def _answered(plan: ProbePlan, calls: Sequence[LimitedCall]) -> None:
     """Raise BadInput where no call was admitted."""
     if calls and not any(call.outcome(plan.refusals) == ADMITTED for call in calls):
         first = calls[0].status
@@ -133,7 +136,7 @@ def _answered(plan: Plan, calls: Sequence[LimitedCall]) -> None:
 
 
 def _probed(
-    plan: Plan, prober: Prober, quotas: Sequence[Quota], until: Micros, calls: list[LimitedCall]
+    plan: ProbePlan, prober: Prober, quotas: Sequence[RateQuota], until: Micros, calls: list[LimitedCall]
 ) -> tuple[LimitOf, str]:
     """Probe the likeliest limit; where it turns out broken, judge the same calls by the others."""
     quota = quotas[0]
@@ -141,7 +144,7 @@ def _probed(
     if calls:
         now += round(IDLE * quota.length)
     else:
-        calls += prober.burst(Burst(now, 1))
+        calls += prober.volley(Volley(now, 1))
         _answered(plan, calls)
         now += round(0.2 * quota.length)
     most = max(0, plan.most - len(calls))
@@ -169,14 +172,14 @@ def _probed(
     return best, ended or ENDED.get(probes.ended, "")
 
 
-def _scope(plan: Plan, prober: Prober, part: LimitOf, calls: list[LimitedCall]) -> list[tuple[str, str]]:
+def _scope(plan: ProbePlan, prober: Prober, part: LimitOf, calls: list[LimitedCall]) -> list[tuple[str, str]]:
     """Reach the limit, then call as each other, and as ourselves: who is refused shares it."""
-    found = []
+    answers = []
     for name, other in plan.further.items():
         start = prober.clock.now() + round(IDLE * part.quota.length)
-        ours = prober.burst(Burst(start, part.quota.limit + 2, MOST_LANES))
-        theirs = prober.burst(Burst(0, SCOPE_CALLS), other)
-        again = prober.burst(Burst(0, 1))
+        ours = prober.volley(Volley(start, part.quota.limit + 2, MOST_LANES))
+        theirs = prober.volley(Volley(0, SCOPE_CALLS), other)
+        again = prober.volley(Volley(0, 1))
         calls += [*ours, *again]
         refused = [call.outcome(plan.refusals) == REFUSED for call in theirs]
         full = again[0].outcome(plan.refusals) == REFUSED
@@ -186,8 +189,8 @@ def _scope(plan: Plan, prober: Prober, part: LimitOf, calls: list[LimitedCall]) 
             text = f"{name} shares the limit"
         else:
             text = f"whether {name} shares the limit stays open"
-        found.append((name, text))
-    return found
+        answers.append((name, text))
+    return answers
 
 
 def as_trace(calls: Sequence[LimitedCall], url: str) -> Trace:

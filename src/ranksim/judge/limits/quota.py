@@ -16,14 +16,14 @@ MOST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Quota:
+class RateQuota:
     """`limit` calls in `length` µs."""
 
     limit: int
     length: Micros
 
     @classmethod
-    def parse(cls, text: str) -> Quota:
+    def parse(cls, text: str) -> RateQuota:
         """Read `600/60s`, `20/2s`, `100/min`. Raises BadInput for anything else."""
         match = re.fullmatch(r"\s*([\d_]{1,9})\s*(?:/|in|per)\s*([\w.]+)\s*", text)
         try:

@@ -46,21 +46,21 @@ class Statements:
 
 def judge_statements(judged: JudgedLimit, table: CallTable) -> Statements:
     """Hold the headers of the calls against what they were admitted by."""
-    said = [call.stated for call in table.calls]
-    limits = Counter(each.limit for each in said if each.limit is not None)
-    forms = {each.reset.form for each in said} | {each.retry_after.form for each in said}
+    stated = [call.stated for call in table.calls]
+    limits = Counter(each.limit for each in stated if each.limit is not None)
+    forms = {each.reset.form for each in stated} | {each.retry_after.form for each in stated}
     wrong = _wrong(judged)
     refused = [at for at, call in enumerate(table.calls) if call.outcome(table.refusals) == REFUSED]
-    waits = [at for at in refused if said[at].retry_after.seconds is not None]
+    waits = [at for at in refused if stated[at].retry_after.seconds is not None]
     honoured, again = _honoured(table, waits)
     return Statements(
-        tuple(sorted({each.dialect for each in said if each.dialect})),
+        tuple(sorted({each.dialect for each in stated if each.dialect})),
         len(judged.calls.stated),
         tuple(table.id(at) for at in wrong),
         sum(_overlaps(table, at) for at in wrong),
         tuple(sorted(limits.items())),
         len(refused),
-        sum(bool(said[at].retry_after.form) for at in refused),
+        sum(bool(stated[at].retry_after.form) for at in refused),
         honoured,
         tuple(again),
         _longer(judged, table, waits),

@@ -199,7 +199,7 @@ class Session:
         """A connection that the other side has not closed as yet."""
         left = deadline.left()
         kept = self._connections.get(base)
-        if kept is not None and kept.sock is not None and not _readable(kept.sock):
+        if kept is not None and kept.sock is not None and not is_readable(kept.sock):
             return kept
         self._drop(base)
         scheme, place = base
@@ -323,7 +323,7 @@ def refused(outcome: CallOutcome) -> bool:
     return 400 <= received.status <= 499 and isinstance(received.body, dict)
 
 
-def _readable(sock: Any) -> bool:
+def is_readable(sock: Any) -> bool:
     """Whether something stands to be read before anything was asked: the end, or what nobody wants."""
     try:
         if sock.fileno() < MOST_SELECTED:

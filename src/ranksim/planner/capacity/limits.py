@@ -55,7 +55,7 @@ class Limit:
         return self.need / self.there if self.there else math.inf if self.need else 0.0
 
 
-def limits(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None = None) -> list[Limit]:
+def plan_limits(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None = None) -> list[Limit]:
     """Return every limit of a plan, with what a workload needs of it, in the order of the checks.
 
     Needed is what a longest month asks for at most or, where it is more, the present one, of which something
@@ -218,7 +218,7 @@ def allowed_alone(sized: Callable[[int], Workload], plan: Plan, policy: Policy) 
 
     @cache  # halving asks of most limits about the same sizes
     def exceeded(n: int) -> tuple[bool, ...]:
-        return tuple(limit.exceeded for limit in limits(sized(n), plan, policy))
+        return tuple(limit.exceeded for limit in plan_limits(sized(n), plan, policy))
 
     return [
         bisect_left(range(1, MOST + 1), True, key=lambda n: exceeded(n)[at]) for at in range(len(exceeded(1)))

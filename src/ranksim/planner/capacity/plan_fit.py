@@ -35,7 +35,7 @@ from ranksim.planner.capacity.limits import (
     Limit,
     allowed_alone,
     check_add_ons,
-    limits,
+    plan_limits,
     provider_cost,
 )
 from ranksim.planner.capacity.plan_size import Size
@@ -210,7 +210,7 @@ def _uses(
 ) -> tuple[LimitUse, ...]:
     """Return the use of each limit of a plan, what breaks first before the rest."""
     allowed = allowed_alone(load.of_domains, plan, policy)
-    sizes = [limits(size, plan, policy) for size in (load, grown)]
+    sizes = [plan_limits(size, plan, policy) for size in (load, grown)]
     days = [_first_days(size, plan, policy) for size in (load, grown)]
     uses = [
         LimitUse(
@@ -231,7 +231,7 @@ def _uses(
 def _first_days(load: Workload, plan: Plan, policy: Policy) -> list[int | None]:
     """By limit the first day of the month, from 1, on which more is needed than there is."""
     by_day = [
-        [limit.exceeded for limit in limits(load, plan, policy, elapsed=day * DAY)]
+        [limit.exceeded for limit in plan_limits(load, plan, policy, elapsed=day * DAY)]
         for day in range(1, DAYS + 1)
     ]
     return [
@@ -242,7 +242,7 @@ def _first_days(load: Workload, plan: Plan, policy: Policy) -> list[int | None]:
 
 def _size(load: Workload, plan: Plan, policy: Policy, loses_starts: bool) -> Size:
     """What a plan comes to at one size, with the add-ons that it breaks."""
-    lacking = [limit for limit in limits(load, plan, policy) if limit.exceeded]
+    lacking = [limit for limit in plan_limits(load, plan, policy) if limit.exceeded]
     helps = dict(_add_ons(lacking, policy.catalogue))
     enlarged = {policy.catalogue.add_ons[name].metric for name in helps}
     breaks = [limit.name for limit in lacking if limit.metric not in enlarged] + [BURST] * loses_starts

@@ -21,7 +21,7 @@ from ranksim.planner.capacity.common import (
     plan_named,
     question_repr,
 )
-from ranksim.planner.capacity.limits import MOST, RATE, Limit, allowed_alone, check_add_ons, limits
+from ranksim.planner.capacity.limits import MOST, RATE, Limit, allowed_alone, check_add_ons, plan_limits
 from ranksim.planner.capacity.workload import MONTH, JobStarts, LoadUnder, PlannedWork, Workload
 from ranksim.planner.readings import consulting
 from ranksim.report import units
@@ -240,7 +240,7 @@ def _largest(portfolio: Portfolio | Workload, plan: str, policy: Policy, grow: G
         allows.append(started if grow == "domains" else MOST if load.domains <= started else 0)
     most = min(allows)
     there = _workload(portfolio, grow, max(most, 1))
-    needed = limits(there, bought, policy)
+    needed = plan_limits(there, bought, policy)
     if started is not None:
         needed.append(Limit(BURST, there.domains, started, "count", RATE))
     rooms = [

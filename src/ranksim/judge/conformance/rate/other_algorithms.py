@@ -113,8 +113,8 @@ class _Stretch:
 def _busy_stretches(calls: WindowCalls, refused_count: bool) -> Iterator[_Stretch]:
     """Yield the stretches between which windows may have begun anew."""
     counted = calls.possible.joined(calls.refused) if refused_count else calls.possible
-    known = counted.who != HIDDEN
-    sent, done = counted.sent[known], counted.done[known]
+    recorded = counted.who != HIDDEN
+    sent, done = counted.sent[recorded], counted.done[recorded]
     if not len(sent):
         return
     latest, ended = np.maximum.accumulate(sent), np.maximum.accumulate(done)

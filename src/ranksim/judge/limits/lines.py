@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ranksim.core.clock import SECOND, format_duration, format_millis
 from ranksim.judge.limits.judged import ALGORITHMS, JudgedLimit, LimitVerdict
-from ranksim.judge.limits.limits import LimitOf, Limits
+from ranksim.judge.limits.parts import LimitOf
 from ranksim.report import units
 
 BRIEFLY = {
@@ -25,33 +25,39 @@ MOST_BROKEN = 5
 """Whose limits are told in full, at most."""
 
 
-def lines(found: Limits) -> list[str]:
-    """Return what was found: in full where it is of one, else what is broken, and how many hold."""
-    if len(found.parts) == 1:
-        further = [f"{'scope':{WIDTH}}{text}" for _, text in found.scope]
-        further += [f"{'ended':{WIDTH}}{found.ended}"] if found.ended else []
-        return [*_part_lines(found.parts[0]), *further]
+def judgement_lines(
+    parts: Sequence[LimitOf], scope: Sequence[tuple[str, str]] = (), ended: str = ""
+) -> list[str]:
+    """Say what was judged: in full where it is of one caller, else what is broken, and how many hold.
+
+    `scope` says of further callers whether they share the limit, `ended` why probing ended early.
+    """
+    if len(parts) == 1:
+        further = [f"{'scope':{WIDTH}}{text}" for _, text in scope]
+        further += [f"{'ended':{WIDTH}}{ended}"] if ended else []
+        return [*_part_lines(parts[0]), *further]
     made = []
-    for quota in found.quotas:
-        parts = [part for part in found.parts if part.quota == quota]
-        counts = {verdict: sum(part.judged.verdict == verdict for part in parts) for verdict in LimitVerdict}
-        told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-        made.append(f"{'limit':{WIDTH}}{quota}: of {units.many(len(parts), 'caller')} {told}")
-        algorithms = {part.judged.algorithm for part in parts} - {None}
+    for quota in dict.fromkeys(part.quota for part in parts):
+        own = [part for part in parts if part.quota == quota]
+        counts = {verdict: sum(part.judged.verdict == verdict for part in own) for verdict in LimitVerdict}
+        listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+        made.append(f"{'limit':{WIDTH}}{quota}: of {units.many(len(own), 'caller')} {listed}")
+        algorithms = {part.judged.algorithm for part in own} - {None}
         if algorithms:
             named = " or ".join(ALGORITHMS[name] for name in ALGORITHMS if name in algorithms)
             made.append(f"{'algorithm':{WIDTH}}{named}")
-    for part in found.broken[:MOST_BROKEN]:
+    broken = [part for part in parts if part.judged.verdict == LimitVerdict.BROKEN]
+    for part in broken[:MOST_BROKEN]:
         made += ["", f"{'caller':{WIDTH}}{part.who or 'all'}", *_part_lines(part)]
     return made
 
 
 def _part_lines(part: LimitOf) -> Iterator[str]:
-    for word, text in _told(part):
+    for word, text in _entries(part):
         yield f"{word:{WIDTH}}{text}"
 
 
-def _told(part: LimitOf) -> Iterator[tuple[str, str]]:
+def _entries(part: LimitOf) -> Iterator[tuple[str, str]]:
     judged = part.judged
     yield "limit", _verdict(part)
     if judged.verdict == LimitVerdict.BROKEN:
@@ -131,31 +137,31 @@ def _broken(judged: JudgedLimit) -> Iterator[tuple[str, str]]:
 
 
 def _headers(part: LimitOf) -> Iterator[tuple[str, str]]:
-    said = part.statements
-    if said.dialects:
-        named = ", ".join(said.dialects)
-        other = [f"{limit:,} in {count:,}" for limit, count in said.limits if limit != part.quota.limit]
+    stated = part.statements
+    if stated.dialects:
+        named = ", ".join(stated.dialects)
+        other = [f"{limit:,} in {count:,}" for limit, count in stated.limits if limit != part.quota.limit]
         text = f"{named}: "
-        if said.stated:
-            right = said.stated - len(said.wrong)
-            text += f"Remaining can be right in {right:,} of {said.stated:,}"
-            if said.wrong:
-                text += f", not in {' '.join(said.wrong[:4])}"
-                if said.overlapping * 2 > len(said.wrong):
-                    text += f"; {said.overlapping} of these overlap others (two replicas?)"
+        if stated.stated:
+            right = stated.stated - len(stated.wrong)
+            text += f"Remaining can be right in {right:,} of {stated.stated:,}"
+            if stated.wrong:
+                text += f", not in {' '.join(stated.wrong[:4])}"
+                if stated.overlapping * 2 > len(stated.wrong):
+                    text += f"; {stated.overlapping} of these overlap others (two replicas?)"
         else:
             text += "no Remaining of this limit"
         if other:
             text += f"; they state {', '.join(other[:3])} replies"
         yield "headers", text
-    elif said.refusals or part.judged.calls.admitted.sent.size:
+    elif stated.refusals or part.judged.calls.admitted.sent.size:
         yield "headers", "none of a rate limit"
-    if said.refusals:
-        text = f"Retry-After in {said.waits:,} of {said.refusals:,} refusals"
-        if said.honoured:
-            text += f", kept in {said.honoured - len(said.again) // 2:,} of {said.honoured:,}"
-            text += f", not in {' '.join(said.again[:2])}" if said.again else ""
-        if said.longer is not None:
-            late = said.longer / SECOND
+    if stated.refusals:
+        text = f"Retry-After in {stated.waits:,} of {stated.refusals:,} refusals"
+        if stated.honoured:
+            text += f", kept in {stated.honoured - len(stated.again) // 2:,} of {stated.honoured:,}"
+            text += f", not in {' '.join(stated.again[:2])}" if stated.again else ""
+        if stated.longer is not None:
+            late = stated.longer / SECOND
             text += f"; {abs(late):.1f} s {'longer than needed' if late >= 0 else 'too short'} on average"
         yield "retry", text

@@ -1,0 +1,47 @@
+"""One limit, by the calls of one who is limited: judged, with its headers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ranksim.judge.limits.calls import REFUSALS, CallTable, LimitedCall
+from ranksim.judge.limits.judged import JudgedLimit, judge_limit
+from ranksim.judge.limits.quota import RateQuota
+from ranksim.judge.limits.statements import Statements, judge_statements
+
+
+@dataclass(frozen=True, slots=True)
+class LimitOf:
+    """One limit, of one who is limited: how it was judged, and how true the headers are."""
+
+    who: str
+    quota: RateQuota
+    judged: JudgedLimit
+    statements: Statements
+    count: int
+
+
+def judge_part(
+    who: str,
+    calls: Sequence[LimitedCall],
+    quota: RateQuota,
+    *,
+    refused: Collection[int] = REFUSALS,
+    shared: bool = False,
+    alone: bool = True,
+) -> LimitOf:
+    """Judge one limit by the calls of one who is limited.
+
+    Where it does not stand `alone`, a refusal may be of another limit, so none comes too early. Where replies
+    state this limit, calls that state another are counted by that one.
+    """
+    about = f"{who}: calls" if who else "calls"
+    own = [call for call in calls if call.stated.limit in (None, quota.limit)]
+    if any(call.stated.limit == quota.limit for call in own):
+        calls = own
+    judged = judge_limit(
+        calls, quota.limit, quota.length, exclusive=alone and not shared, refusals=refused, about=about
+    )
+    table = CallTable(sorted(calls, key=lambda call: call.sent), refused)
+    return LimitOf(who, quota, judged, judge_statements(judged, table), len(calls))
