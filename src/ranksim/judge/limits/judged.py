@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import product
 
@@ -21,7 +21,8 @@ from ranksim.judge.conformance.rate.elimination import (
     with_readings,
 )
 from ranksim.judge.conformance.rate.ledger import Interpretation
-from ranksim.judge.conformance.rate.window_calls import WindowCalls
+from ranksim.judge.conformance.rate.sliding import check_gcra
+from ranksim.judge.conformance.rate.window_calls import CallIntervals, WindowCalls
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 from ranksim.judge.limits.calls import REFUSALS, CallTable, LimitedCall
 
@@ -36,9 +37,6 @@ ALGORITHMS: Mapping[str, str] = {
     "concurrency": "limit of calls at once",
 }
 """What each algorithm is called, in words of the trade."""
-
-SPECIAL: Mapping[str, str] = {"queue": "gcra"}
-"""Algorithms that are a case of another: what the first explains, the second does, too."""
 
 NO_EFFECT = ("clock", "queue", "concurrency")
 """Where it makes no difference whether refused calls count."""
@@ -77,7 +75,7 @@ class LimitReadings(WindowReadings):
 class JudgedLimit:
     """What calls show of a limit of `limit` calls in `length` µs.
 
-    `algorithms` are those that explain all of them, the special before the general; `pinned` has the calls
+    `algorithms` are those that explain all of them; `pinned` has the calls
     by which the limit would have been caught one higher ("no more") and one lower ("no fewer"); `evidence`
     is what contradicts it. `refused_count`: whether refused calls count, None where that is open.
     """
@@ -102,10 +100,9 @@ class JudgedLimit:
 
     @property
     def algorithm(self) -> str | None:
-        """The algorithm, where one explains the calls alone, or as a special case of the other."""
-        general = {SPECIAL[name] for name in self.algorithms if name in SPECIAL}
-        names = [name for name in self.algorithms if name not in general]
-        return names[0] if len(names) == 1 and self.verdict != LimitVerdict.BROKEN else None
+        """The algorithm, where one alone explains the calls."""
+        alone = len(self.algorithms) == 1 and self.verdict != LimitVerdict.BROKEN
+        return self.algorithms[0] if alone else None
 
 
 def judge_limit(
@@ -128,7 +125,11 @@ def judge_limit(
 
 def _judged(examined: Examined[LimitReadings], limit: int, length: Micros) -> JudgedLimit:
     calls = examined.calls
-    acting = [reading for reading in examined.acting if _told_apart(reading, calls)]
+    # a limit of calls at once promises nothing of windows
+    acting = [reading for reading in examined.acting if reading.window != "concurrency"]
+    queues = [reading for reading in acting if reading.window == "queue"]
+    if queues:  # what does not queue has no reason to answer calls that come together one by one
+        acting = queues if _is_queue(calls) else [each for each in acting if each not in queues]
     excluded: dict[str, Evidence] = {}
     for reading, against in examined.against.items():
         if reading not in examined.acting:
@@ -153,20 +154,35 @@ def _judged(examined: Examined[LimitReadings], limit: int, length: Micros) -> Ju
             side,
             _explained_limit(examined),
         )
-    pinned = _pinned(examined)
+    pinned = _pinned_queue(calls) if names == ("queue",) else _pinned(examined)
     verdict = LimitVerdict.HOLDS if len(pinned) == 2 else LimitVerdict.OPEN
     return JudgedLimit(limit, length, verdict, calls, names, refused_count, excluded, pinned)
 
 
-def _told_apart(reading: Interpretation, calls: WindowCalls) -> bool:
-    """Whether a reading is more than possible: a queue shows where calls overlap that wait for each other."""
-    if reading.window == "concurrency":
-        return False  # it promises nothing of windows
-    if reading.window != "queue":
-        return True
+def _is_queue(calls: WindowCalls) -> bool:
+    """Whether calls waited for each other, while one alone is answered at once."""
     took = calls.admitted.done - calls.admitted.sent
     spacing = calls.length // calls.limit
-    return bool(len(took)) and int(took.min()) * 4 < spacing and int(np.sort(took)[-1]) > 2 * spacing
+    return bool(len(took)) and int(took.min()) * 4 < spacing and int(took.max()) > 2 * spacing
+
+
+def _pinned_queue(calls: WindowCalls) -> dict[str, Sequence[str]]:
+    """Return the same of a queue: a call enters it within the time that the slowest refusal took."""
+    refused = calls.refused
+    if not len(refused):
+        return {}
+    slowest = int((refused.done - refused.sent).max())
+    admitted, possible = (
+        CallIntervals(side.sent, np.minimum(side.done, side.sent + slowest), side.who)
+        for side in (calls.admitted, calls.possible)
+    )
+    entering = replace(calls, admitted=admitted, possible=possible)
+    pinned: dict[str, Sequence[str]] = {}
+    for side in (NO_MORE, NO_FEWER):
+        against = [check_gcra(entering.allowing(other), False) for other in nearest_limits(calls.limit, side)]
+        if all(each is not None for each in against):
+            pinned[side] = against[0].exchanges if against[0] is not None else ()
+    return pinned
 
 
 def _pinned(examined: Examined[LimitReadings]) -> dict[str, Sequence[str]]:

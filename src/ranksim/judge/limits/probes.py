@@ -105,6 +105,7 @@ class Probes:
     draw: Random
     refusals: Collection[int] = REFUSALS
     exclusive: bool = True
+    lanes: int = MOST_LANES
     calls: list[LimitedCall] = field(default_factory=list)
     judged: JudgedLimit | None = None
     ended: str = ""
@@ -129,18 +130,14 @@ class Probes:
                 self._decide(ahead)
 
     def _round(self, steps: tuple[ProbeStep, ...], begin: Micros) -> Probing:
-        base, widest = begin, MOST_LANES
+        base = begin
         if self.judged is not None and not len(self.judged.calls.refused):
-            widest = min(WIDE_LANES, self.limit * 2)
+            self.lanes = min(WIDE_LANES, 2 * self.limit)
         for step in steps:
             count = step.count(self.limit)
+            lanes = min(count, max(step.lanes, self.lanes) if step.lanes > 1 else 1)
             pace = round(step.spread * self.length / count)
-            seen = yield Volley(
-                base + round(step.at * self.length),
-                count,
-                min(max(step.lanes, widest) if step.lanes > 1 else 1, count),
-                pace,
-            )
+            seen = yield Volley(base + round(step.at * self.length), count, lanes, pace)
             self.calls += seen
             if step.at == 0 and seen:
                 base = seen[0].sent
