@@ -5,13 +5,16 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from random import Random
 
 from ranksim.core.clock import DISTANT_PAST, Micros
 from ranksim.core.rules import windows
 from ranksim.core.rules.books import Window
 from ranksim.judge.limits.calls import LimitedCall
-from ranksim.judge.limits.probes import Probing
+from ranksim.judge.limits.driver import ProbeRequest
+from ranksim.judge.limits.probes import Probing, Volley
 
 Limiter = Callable[[Micros], int]
 """Decides a call at an instant: 1 admitted, 0 refused; calls come in order of time."""
@@ -76,28 +79,62 @@ def racing(limit: int, length: Micros, delay: Micros, *, log: bool) -> Limiter:
     return take
 
 
-def play(program: Probing, limiter: Limiter, draw: Random, latency: Micros) -> None:
-    """Carry out probes in virtual time, each call taking about `latency` µs both ways."""
-    seen: list[LimitedCall] | None = None
-    now = number = 0
-    while True:
-        try:
-            burst = program.send(seen) if seen is not None else next(program)  # type: ignore[arg-type]
-        except StopIteration:
-            return
-        now = max(now, burst.at)
-        lanes, sends = [now] * burst.lanes, []
-        for nth in range(burst.count):
+@dataclass
+class VirtualClock:
+    """A clock that the prober moves."""
+
+    t: Micros = 0
+
+    def now(self) -> Micros:
+        return self.t
+
+
+class VirtualProber:
+    """Carries out probes in virtual time, each call taking about `latency` µs both ways.
+
+    `headers` makes what a reply says of (instant, whether it was admitted).
+    """
+
+    def __init__(
+        self,
+        limiter: Limiter,
+        draw: Random,
+        latency: Micros,
+        headers: Callable[[Micros, int], dict[str, str]] = lambda now, admitted: {},
+    ) -> None:
+        self.limiter, self.draw, self.latency, self.headers = limiter, draw, latency, headers
+        self.clock, self.number = VirtualClock(), 0
+
+    def play(self, program: Probing) -> None:
+        with suppress(StopIteration):
+            volley = next(program)
+            while True:
+                volley = program.send(self.volley(volley))
+
+    def volley(self, volley: Volley, request: ProbeRequest | None = None) -> list[LimitedCall]:
+        now = self.clock.t = max(self.clock.t, volley.at)
+        lanes, sends = [now] * volley.lanes, []
+        for nth in range(volley.count):
             sent = heapq.heappop(lanes)
-            if burst.pace:
-                sent = max(sent, now + nth * burst.pace)
-            took = round(latency * draw.uniform(0.6, 2.0))
-            sends.append((sent + round(took * draw.uniform(0.2, 0.8)), sent, sent + took))
+            if volley.pace:
+                sent = max(sent, now + nth * volley.pace)
+            took = round(self.latency * self.draw.uniform(0.6, 2.0))
+            sends.append((sent + round(took * self.draw.uniform(0.2, 0.8)), sent, sent + took))
             heapq.heappush(lanes, sent + took + 50)
-        seen = []
-        for arrived, sent, done in sorted(sends):
-            number += 1
-            status = 200 if limiter(arrived) else 429
-            seen.append(LimitedCall(f"x{number}", sent, done, status))
-        seen.sort(key=lambda call: call.sent)
-        now = max(now, *(call.done for call in seen))
+        calls = [self._call(*times) for times in sorted(sends)]
+        self.clock.t = max(now, *(call.done for call in calls))
+        return sorted(calls, key=lambda call: call.sent)
+
+    def close(self) -> None:
+        pass
+
+    def _call(self, arrived: Micros, sent: Micros, done: Micros) -> LimitedCall:
+        self.number += 1
+        admitted = self.limiter(arrived)
+        headers = self.headers(arrived, admitted)
+        return LimitedCall(f"x{self.number}", sent, done, 200 if admitted else 429, headers)
+
+
+def play(program: Probing, limiter: Limiter, draw: Random, latency: Micros) -> None:
+    """Carry out probes in virtual time."""
+    VirtualProber(limiter, draw, latency).play(program)

@@ -11,13 +11,11 @@ from ranksim.core.clock import MILLISECOND, SECOND, Micros
 from ranksim.judge.conformance.rate.elimination import DRIFT
 from ranksim.judge.conformance.rate.ledger import ADMITTED, REFUSED, UNSURE
 from ranksim.judge.conformance.rate.window_calls import (
-    NOBODY,
     NOTHING,
     CallIntervals,
     Mask,
     StatedCounts,
     WindowCalls,
-    began_fresh,
     hidden_calls,
 )
 from ranksim.judge.limits.dialects import Stated, read_headers
@@ -80,8 +78,7 @@ class CallTable:
         outcome = np.array([call.outcome(self.refusals) for call in self.calls])
         admitted, refused = self._side(outcome == ADMITTED), self._side(outcome == REFUSED)
         stated = self._stated(limit)
-        fresh = began_fresh(admitted, refused, stated)
-        hidden = NOBODY if fresh else hidden_calls(limit, start, length)
+        hidden = hidden_calls(limit, start, length)  # whatever headers say: they may lie
         return WindowCalls(
             about=about,
             limit=limit,
@@ -96,7 +93,6 @@ class CallTable:
             log=self,
             start=start,
             began=self.calls[0].sent,
-            fresh=fresh,
         )
 
     def _side(self, chosen: Mask) -> CallIntervals:

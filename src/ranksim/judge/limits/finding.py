@@ -18,7 +18,7 @@ ROUND: Final = tuple(
 )
 """Lengths that people choose."""
 
-POLLS: Final = 40
+POLLS: Final = 80
 """Single calls, at most, by which the end of a window is awaited."""
 
 
@@ -67,18 +67,13 @@ def find_quotas(
         calls += yield Volley(calls[-1].done + gap, 1)
         if calls[-1].outcome(refusals) == ADMITTED:
             break
-        gap = max(gap, (calls[-1].done - opened) // 12)
+        gap = max(gap, (calls[-1].done - opened) // 8)
     else:
         return calls, []
     low, high = calls[-2].sent - opened, calls[-1].done - opened
-    calls += yield Volley(0, min(limit, 40), 1)
-    again = sum(call.outcome(refusals) == ADMITTED for call in calls[-min(limit, 40) :])
-    if again * 2 < min(
-        limit, 40
-    ):  # one at a time: a bucket, in which a call becomes possible each length / limit
-        low, high = low * limit, high * limit
-    lengths = [length for length in ROUND if low - gap <= length <= high + gap] or [(low + high) // 2]
-    return calls, [RateQuota(limit, length) for length in lengths]
+    waited = (low, high), (low * limit, high * limit)  # a whole window; or what refills one call of a bucket
+    lengths = [length for begin, end in waited for length in ROUND if begin - gap <= length <= end + gap]
+    return calls, [RateQuota(limit, length) for length in lengths or [(low + high) // 2]]
 
 
 def _refused(calls: Sequence[LimitedCall], refusals: Collection[int]) -> bool:

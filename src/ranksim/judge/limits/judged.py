@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import product
-
-import numpy as np
 
 from ranksim.core.clock import Micros
 from ranksim.judge.conformance.rate.elimination import (
@@ -21,8 +19,8 @@ from ranksim.judge.conformance.rate.elimination import (
     with_readings,
 )
 from ranksim.judge.conformance.rate.ledger import Interpretation
-from ranksim.judge.conformance.rate.sliding import check_gcra
-from ranksim.judge.conformance.rate.window_calls import CallIntervals, WindowCalls
+from ranksim.judge.conformance.rate.other_algorithms import waits_in_turn
+from ranksim.judge.conformance.rate.window_calls import WindowCalls
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 from ranksim.judge.limits.calls import REFUSALS, CallTable, LimitedCall
 
@@ -55,14 +53,16 @@ class LimitReadings(WindowReadings):
     """The calls under one limit: each algorithm, with and without refused calls counted, is open."""
 
     counted: WindowCalls
-    algorithms: Collection[str] = tuple(ALGORITHMS)
     _against: dict[tuple[Interpretation, bool], Evidence | None] = field(default_factory=dict)
 
     def readings(self) -> list[Interpretation]:
-        """Return each algorithm without refused calls counted, then with them."""
+        """Return each algorithm, then with refused calls counted; a queue alone where one shows."""
+        if waits_in_turn(self.counted):
+            return [Interpretation("queue")]
+        names = [name for name in ALGORITHMS if name != "queue"]
         return [
             Interpretation(name, refused)
-            for refused, name in product((False, True), self.algorithms)
+            for refused, name in product((False, True), names)
             if not (refused and name in NO_EFFECT)
         ]
 
@@ -127,9 +127,6 @@ def _judged(examined: Examined[LimitReadings], limit: int, length: Micros) -> Ju
     calls = examined.calls
     # a limit of calls at once promises nothing of windows
     acting = [reading for reading in examined.acting if reading.window != "concurrency"]
-    queues = [reading for reading in acting if reading.window == "queue"]
-    if queues:  # what does not queue has no reason to answer calls that come together one by one
-        acting = queues if _is_queue(calls) else [each for each in acting if each not in queues]
     excluded: dict[str, Evidence] = {}
     for reading, against in examined.against.items():
         if reading not in examined.acting:
@@ -154,35 +151,9 @@ def _judged(examined: Examined[LimitReadings], limit: int, length: Micros) -> Ju
             side,
             _explained_limit(examined),
         )
-    pinned = _pinned_queue(calls) if names == ("queue",) else _pinned(examined)
+    pinned = _pinned(examined)
     verdict = LimitVerdict.HOLDS if len(pinned) == 2 else LimitVerdict.OPEN
     return JudgedLimit(limit, length, verdict, calls, names, refused_count, excluded, pinned)
-
-
-def _is_queue(calls: WindowCalls) -> bool:
-    """Whether calls waited for each other, while one alone is answered at once."""
-    took = calls.admitted.done - calls.admitted.sent
-    spacing = calls.length // calls.limit
-    return bool(len(took)) and int(took.min()) * 4 < spacing and int(took.max()) > 2 * spacing
-
-
-def _pinned_queue(calls: WindowCalls) -> dict[str, Sequence[str]]:
-    """Return the same of a queue: a call enters it within the time that the slowest refusal took."""
-    refused = calls.refused
-    if not len(refused):
-        return {}
-    slowest = int((refused.done - refused.sent).max())
-    admitted, possible = (
-        CallIntervals(side.sent, np.minimum(side.done, side.sent + slowest), side.who)
-        for side in (calls.admitted, calls.possible)
-    )
-    entering = replace(calls, admitted=admitted, possible=possible)
-    pinned: dict[str, Sequence[str]] = {}
-    for side in (NO_MORE, NO_FEWER):
-        against = [check_gcra(entering.allowing(other), False) for other in nearest_limits(calls.limit, side)]
-        if all(each is not None for each in against):
-            pinned[side] = against[0].exchanges if against[0] is not None else ()
-    return pinned
 
 
 def _pinned(examined: Examined[LimitReadings]) -> dict[str, Sequence[str]]:

@@ -70,7 +70,7 @@ STAIRS: Final = (
 RACE: Final = (ProbeStep(0, 0, 1), ProbeStep(0.1, 2, 0), ProbeStep(0.6, 0.1, 1), ProbeStep(1.03, 1, 1))
 """Twice the limit at once: what is checked first and counted later admits too many."""
 
-SATURATION: Final = (ProbeStep(0, 1, 0), ProbeStep(0.05, 3.5, 0, 1, 2.5))
+SATURATION: Final = (ProbeStep(0, 1, 0), ProbeStep(0.05, 2.6, 0, 1, 1.8))
 """Calls at one and a half times the rate: when each becomes possible again."""
 
 WAITING: Final = (ProbeStep(0, 0, 1), ProbeStep(0.1, 1, -1), ProbeStep(0.5, 0, 1, 1), ProbeStep(1.52, 1, 0))

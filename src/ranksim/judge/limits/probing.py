@@ -138,38 +138,33 @@ def _answered(plan: ProbePlan, calls: Sequence[LimitedCall]) -> None:
 def _probed(
     plan: ProbePlan, prober: Prober, quotas: Sequence[RateQuota], until: Micros, calls: list[LimitedCall]
 ) -> tuple[LimitOf, str]:
-    """Probe the likeliest limit; where it turns out broken, judge the same calls by the others."""
-    quota = quotas[0]
-    now = prober.clock.now()
-    if calls:
-        now += round(IDLE * quota.length)
-    else:
-        calls += prober.volley(Volley(now, 1))
+    """Probe the likeliest limit; where that turns out broken, the next that it may be."""
+    if not calls:
+        calls += prober.volley(Volley(prober.clock.now(), 1))
         _answered(plan, calls)
-        now += round(0.2 * quota.length)
-    most = max(0, plan.most - len(calls))
-    probes = Probes(
-        quota.limit,
-        quota.length,
-        most,
-        until,
-        Random(plan.seed),
-        plan.refusals,
-        exclusive=not plan.shared,
-    )
-    ended = ""
-    try:
-        prober.play(probes.program(now))
-    except HarmedError as harm:
-        ended = f"at a sign of harm: {harm}"
-    calls += probes.calls
-    best: LimitOf | None = None
-    for other in quotas:
-        part = judge_part("", calls, other, refused=plan.refusals, shared=plan.shared)
-        if best is None or (not part.judged.evidence and best.judged.evidence):
-            best = part
-    assert best is not None
-    return best, ended or ENDED.get(probes.ended, "")
+    ended, parts = "", []
+    for quota in quotas:
+        probes = Probes(
+            quota.limit,
+            quota.length,
+            plan.most,
+            until,
+            Random(plan.seed),
+            plan.refusals,
+            exclusive=not plan.shared,
+            calls=calls,
+        )
+        idle = IDLE if len(calls) > 1 else 0.2
+        try:
+            prober.play(probes.program(prober.clock.now() + round(idle * quota.length)))
+        except HarmedError as harm:
+            ended = f"at a sign of harm: {harm}"
+        ended = ended or ENDED.get(probes.ended, "")
+        part = judge_part("", calls, quota, refused=plan.refusals, shared=plan.shared)
+        parts.append(part)
+        if ended or part.judged.verdict != LimitVerdict.BROKEN:
+            return part, ended
+    return parts[0], ended
 
 
 def _scope(plan: ProbePlan, prober: Prober, part: LimitOf, calls: list[LimitedCall]) -> list[tuple[str, str]]:

@@ -17,6 +17,9 @@ from ranksim.judge.conformance.rate.sliding import check_gcra
 from ranksim.judge.conformance.rate.window_calls import HIDDEN, CallIntervals, Ints, WindowCalls
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
+FEWEST_GAPS = 5
+"""Replies one after another by which a queue is known."""
+
 
 def check_rotating(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     """A sliding counter whose windows begin anew with the first call after an idle time (HAProxy).
@@ -52,7 +55,8 @@ def check_queue(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     """A leaky bucket with a queue (nginx without `nodelay`): L calls wait at most, one leaves every W / L.
 
     Lemma: a call leaves the queue within [sent, done], so n calls admitted within [x, y] are at most
-    1 + floor(L (y - x) / W). What may enter is a bucket of L that refills in W.
+    1 + floor(L (y - x) / W). What may enter is a bucket of L that refills in W; a refusal does not wait, so
+    a call enters within the time that the slowest refusal took.
     """
     if calls.length >= calls.limit and calls.limit > 1:
         spacing = replace(calls, limit=1, length=calls.length // calls.limit)
@@ -60,7 +64,24 @@ def check_queue(calls: WindowCalls, refused_count: bool) -> Evidence | None:
         evidence = faster_than_refill(spacing, rounded_up=False)
         if evidence is not None:
             return evidence
-    return check_gcra(calls, refused_count)
+    if not len(calls.refused):
+        return None
+    slowest = int((calls.refused.done - calls.refused.sent).max())
+    admitted, possible = (_within(side, slowest) for side in (calls.admitted, calls.possible))
+    return check_gcra(replace(calls, admitted=admitted, possible=possible), refused_count)
+
+
+def waits_in_turn(calls: WindowCalls) -> bool:
+    """Whether calls that come together are answered one by one, about W / L apart, and one alone at once."""
+    side, spacing = calls.admitted, calls.length / calls.limit
+    order = np.argsort(side.done, kind="stable")
+    sent, done = side.sent[order], side.done[order]
+    gaps = np.diff(done)[sent[1:] < done[:-1]]
+    if len(gaps) < FEWEST_GAPS or int((done - sent).min()) * 4 > spacing:
+        return False
+    middle = float(np.median(gaps))
+    even = np.abs(gaps - middle) < middle / 8
+    return bool(0.7 * spacing < middle < 1.4 * spacing and even.mean() > 0.75)
 
 
 def check_concurrency(calls: WindowCalls, refused_count: bool) -> Evidence | None:
@@ -130,6 +151,12 @@ def _busy_stretches(calls: WindowCalls, refused_count: bool) -> Iterator[_Stretc
         # calls that overlap the first may have come before it
         opened = int(done[at:][sent[at:] <= done[at]].min())
     yield _Stretch(first, opened, DISTANT_FUTURE, anchored)
+
+
+def _within(side: CallIntervals, longest: Micros) -> CallIntervals:
+    """Return calls that took effect within so many µs after they were sent; hidden ones as they are."""
+    done = np.where(side.who == HIDDEN, side.done, np.minimum(side.done, side.sent + longest))
+    return CallIntervals(side.sent, done, side.who)
 
 
 def _between(side: CallIntervals, first: int, after: int) -> CallIntervals:
