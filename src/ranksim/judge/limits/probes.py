@@ -73,7 +73,15 @@ RACE: Final = (ProbeStep(0, 0, 1), ProbeStep(0.1, 2, 0), ProbeStep(0.6, 0.1, 1),
 SATURATION: Final = (ProbeStep(0, 1, 0), ProbeStep(0.05, 2.6, 0, 1, 1.8))
 """Calls at one and a half times the rate: when each becomes possible again."""
 
-WAITING: Final = (ProbeStep(0, 0, 1), ProbeStep(0.1, 1, -1), ProbeStep(0.5, 0, 1, 1), ProbeStep(1.52, 1, 0))
+FEW: Final = 0
+"""Stands for a sixteenth of the limit as lanes: so few that it shows which call was the first refused."""
+
+WAITING: Final = (
+    ProbeStep(0, 0, 1),
+    ProbeStep(0.1, 1, -1),
+    ProbeStep(0.5, 0, 1, 1),
+    ProbeStep(1.52, 1, 0, FEW),
+)
 """One call that is refused, and a burst a window after it: whether refused calls count."""
 
 EDGE: Final = (
@@ -135,9 +143,9 @@ class Probes:
             self.lanes = min(WIDE_LANES, 2 * self.limit)
         for step in steps:
             count = step.count(self.limit)
-            lanes = min(count, max(step.lanes, self.lanes) if step.lanes > 1 else 1)
+            lanes = max(step.lanes, self.lanes) if step.lanes > 1 else step.lanes or self.limit // 16
             pace = round(step.spread * self.length / count)
-            seen = yield Volley(base + round(step.at * self.length), count, lanes, pace)
+            seen = yield Volley(base + round(step.at * self.length), count, max(1, min(count, lanes)), pace)
             self.calls += seen
             if step.at == 0 and seen:
                 base = seen[0].sent
