@@ -23,6 +23,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.trace import Trace
 from ranksim.judge.limits.calls import LimitedCall
 from ranksim.judge.limits.driver import ProbeRequest
+from ranksim.judge.limits.probes import Volley
 from ranksim.judge.limits.probing import ProbePlan, as_trace, probe
 from ranksim.judge.limits.quota import RateQuota
 
@@ -161,6 +162,42 @@ def test_no_limit_is_met() -> None:
     prober = VirtualProber(lambda now: 1, Random(2), MILLISECOND)
     with pytest.raises(BadInput, match="none was refused"):
         probe(ProbePlan((ProbeRequest(SITE),), most=300), prober=prober)  # type: ignore[arg-type]
+
+
+# Scope and harm
+
+
+@pytest.mark.parametrize(
+    ("shared", "says"), [(False, "key has a limit of its own"), (True, "key shares the limit")]
+)
+def test_whether_another_key_shares_the_limit(shared: bool, says: str) -> None:
+    ours = ruled("gcra", 10, SECOND)
+    theirs = ours if shared else ruled("gcra", 10, SECOND)
+
+    class TwoKeys(VirtualProber):
+        def volley(self, volley: Volley, request: ProbeRequest | None = None) -> list[LimitedCall]:
+            self.limiter = ours if request is None else theirs
+            return super().volley(volley, request)
+
+    plan = ProbePlan((ProbeRequest(SITE),), "10/1s", {"key": ProbeRequest(SITE)}, most=1000)
+    judgement, _ = probe(plan, prober=TwoKeys(ours, Random(1), MILLISECOND))  # type: ignore[arg-type]
+    assert judgement.scope == (("key", says),)
+    assert f"scope     {says}" in judgement.summary()
+
+
+@pytest.mark.slow
+def test_probing_ends_at_a_sign_of_harm(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Limited) -> None:
+        type(self).count += 1
+        self.send_response(200 if type(self).count < 30 else 500)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    monkeypatch.setattr(Limited, "do_GET", fail)
+    Limited.count = 0
+    done = CliRunner().invoke(cli.app, ["limits", address, "--limit", "20/500ms"])
+    assert "at a sign of harm" in done.stdout
+    assert Limited.count < 120
 
 
 # Recordings
