@@ -49,19 +49,27 @@ PYTHON = {
     "slowapi": "first_hit",
     "litestar": "clock",
     "django-rest-framework": "sliding_log",
+    "django-ratelimit": "clock",
+    "throttled-fixed": "clock",
+    "throttled-sliding": "sliding_counter",
+    "throttled-gcra": "gcra",
 }
 NODE = {
     "express-rate-limit": "first_hit",
     "express-rate-limit-redis": "first_hit",
     "rate-limiter-flexible": "first_hit",
     "fastify": "first_hit",
+    "koa-ratelimit": "first_hit",
 }
-NATIVE = {"nginx": "gcra", "nginx-queue": "queue", "haproxy": "rotating"}
+NATIVE = {"nginx": "gcra", "nginx-queue": "queue", "haproxy": "rotating", "go-x-time-rate": "gcra"}
 ALGORITHM = {**PYTHON, **NODE, **NATIVE}
 """Each limiter, and the algorithm that its documents or its source name."""
 
 WHOLE_SECONDS = ("litestar",)
 """Those that count whole seconds of the clock, and have windows of one second."""
+
+FOUND = {"throttled-bucket": "a bucket that refills in whole seconds, and forgets what is left of them"}
+"""Limiters that do not do what they are asked for, as they come: docs/limits.md tells."""
 
 RACING = ("flask-limiter-fixed", "flask-limiter-moving", "flask-limiter-counter", "rate-limiter-flexible")
 """Those that can be asked and made to count apart, as people do who check first."""
@@ -87,7 +95,7 @@ def cases(seed: int, only: str) -> list[Case]:
     """Draw the runs of a seed."""
     draw = random.Random(seed)
     runs = []
-    for name in ALGORITHM:
+    for name in (*ALGORITHM, *FOUND):
         limit, seconds = draw.randint(5, 40), draw.choice((1, 2, 3))
         if name in WHOLE_SECONDS:
             seconds = 1
@@ -99,6 +107,8 @@ def cases(seed: int, only: str) -> list[Case]:
             forms += [("drift", limit, drift), ("replicas", limit, 1.0)]
         if name in RACING:
             forms.append(("race", limit, 1.0))
+        if name in FOUND:
+            forms = [("as it comes", limit, 1.0)]
         if only in name:
             runs += [Case(name, form, limit, seconds, made, fast) for form, made, fast in forms]
     return runs
@@ -115,11 +125,13 @@ def command(case: Case, port: int, folder: Path) -> list[str]:
     """Return what starts a limiter."""
     broken = {"race": "race", "drift": f"drift={case.drift:.3f}"}.get(case.broken, "")
     words = [case.limiter, str(case.made), str(case.seconds), str(port), broken]
-    if case.limiter in PYTHON:
+    if case.limiter in PYTHON or case.limiter in FOUND:
         return [sys.executable, str(HERE / "python_server.py"), *words]
     if case.limiter in NODE:
         return ["node", str(HERE / "node_server.js"), *words]
     wrapped = ["faketime", "-f", f"+0 x{case.drift:.3f}"] if case.broken == "drift" else []
+    if case.limiter == "go-x-time-rate":
+        return [*wrapped, str(HERE / "go_server"), *words[1:4]]
     config = folder / f"{port}.conf"
     text = nginx(case, port, folder) if case.limiter.startswith("nginx") else haproxy(case, port)
     config.write_text(text, encoding="utf-8")

@@ -49,6 +49,12 @@ const kinds = {
     });
     app.listen(port, "127.0.0.1");
   },
+  async "koa-ratelimit"() {
+    const app = new (require("koa"))();
+    app.use(require("koa-ratelimit")({ driver: "memory", db: new Map(), duration: seconds * 1000, max: limit, id: () => "all" }));
+    app.use((context) => { context.body = "admitted"; });
+    app.listen(port, "127.0.0.1");
+  },
   async fastify() {
     const app = require("fastify")();
     await app.register(require("@fastify/rate-limit"), { max: limit, timeWindow: seconds * 1000 });

@@ -56,6 +56,26 @@ def flask_app(strategy: str, storage: str = "memory://") -> None:
     app.run(port=PORT, threaded=True)
 
 
+def throttled_app(using: str) -> None:
+    """throttled-py under Flask."""
+    from datetime import timedelta
+
+    from flask import Flask
+    from throttled import Throttled, rate_limiter, store
+    from werkzeug.serving import WSGIRequestHandler
+
+    quota = rate_limiter.per_duration(timedelta(seconds=SECONDS), LIMIT, burst=LIMIT)
+    throttle = Throttled(using=using, quota=quota, store=store.MemoryStore())
+    app = Flask("limited")
+
+    def answer() -> tuple[str, int]:
+        return ("refused", 429) if throttle.limit("all").limited else ("admitted", 200)
+
+    app.add_url_rule("/", view_func=answer)
+    WSGIRequestHandler.protocol_version = "HTTP/1.1"
+    app.run(port=PORT, threaded=True)
+
+
 def slowapi_app() -> None:
     """slowapi under Starlette."""
     import uvicorn
@@ -92,8 +112,8 @@ def litestar_app() -> None:
     uvicorn.run(Litestar([answer], middleware=[limits.middleware]), port=PORT, log_level="error")
 
 
-def django_app() -> None:
-    """The throttle of Django REST framework, one call at a time."""
+def django_app(package: str) -> None:
+    """The throttle of Django REST framework, or django-ratelimit, one call at a time."""
     from wsgiref.simple_server import WSGIRequestHandler, make_server
 
     import django
@@ -103,7 +123,7 @@ def django_app() -> None:
         DEBUG=False,
         SECRET_KEY="x",
         ALLOWED_HOSTS=["*"],
-        ROOT_URLCONF="throttled",
+        ROOT_URLCONF="throttled_urls",
         CACHES={"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}},
         REST_FRAMEWORK={"UNAUTHENTICATED_USER": None, "DEFAULT_AUTHENTICATION_CLASSES": []},
     )
@@ -111,7 +131,9 @@ def django_app() -> None:
     import types
 
     from django.core.wsgi import get_wsgi_application
+    from django.http import HttpRequest, HttpResponse
     from django.urls import path
+    from django_ratelimit.core import is_ratelimited
     from rest_framework.response import Response
     from rest_framework.throttling import SimpleRateThrottle
     from rest_framework.views import APIView
@@ -131,9 +153,16 @@ def django_app() -> None:
         def get(self, request: object) -> Response:
             return Response("admitted")
 
-    urls = types.ModuleType("throttled")
-    urls.urlpatterns = [path("", Answer.as_view())]
-    sys.modules["throttled"] = urls
+    def counted(request: HttpRequest) -> HttpResponse:
+        rate = f"{LIMIT}/{SECONDS}s"
+        over = is_ratelimited(
+            request, group="all", key=lambda group, request: "all", rate=rate, increment=True
+        )
+        return HttpResponse("refused", status=429) if over else HttpResponse("admitted")
+
+    urls = types.ModuleType("throttled_urls")
+    urls.urlpatterns = [path("", counted if package == "ratelimit" else Answer.as_view())]
+    sys.modules["throttled_urls"] = urls
 
     class Quiet(WSGIRequestHandler):
         def log_message(self, *args: object) -> None:
@@ -150,7 +179,12 @@ APPS = {
     "flask-limiter-redis-moving": lambda: flask_app("moving-window", f"redis://127.0.0.1:6399/{PORT % 16}"),
     "slowapi": slowapi_app,
     "litestar": litestar_app,
-    "django-rest-framework": django_app,
+    "django-rest-framework": lambda: django_app("rest"),
+    "django-ratelimit": lambda: django_app("ratelimit"),
+    "throttled-fixed": lambda: throttled_app("fixed_window"),
+    "throttled-sliding": lambda: throttled_app("sliding_window"),
+    "throttled-bucket": lambda: throttled_app("token_bucket"),
+    "throttled-gcra": lambda: throttled_app("gcra"),
 }
 
 if __name__ == "__main__":

@@ -238,6 +238,57 @@ def test_a_har_file_by_header(tmp_path: Path) -> None:
         rs.limits(har, "5/10s")
 
 
+WINDOWS = """windows:
+  - {name: search, match: "GET /search*", per: client, limit: 5/60s}
+  - {name: everything, per: all, limit: 40/60s}
+"""
+
+
+def test_windows_as_a_table(tmp_path: Path) -> None:
+    log, table = tmp_path / "access.log", tmp_path / "windows.yaml"
+    line = '{} - - [17/May/2015:10:05:01 +0000] "GET {} HTTP/1.1" {} 5\n'
+    rows = [line.format("h1", "/search?q=1", 200) for _ in range(12)] + [
+        line.format("h2", "/widgets", 200)
+    ] * 20
+    log.write_text("".join(rows), encoding="utf-8")
+    table.write_text(WINDOWS, encoding="utf-8")
+    done = CliRunner().invoke(cli.app, ["limits", str(log), "--windows", str(table), "--json"])
+    assert done.exit_code == 1, done.output
+    found = {row["who"]: row["verdict"] for row in json.loads(done.stdout)["tables"]["limits"]}
+    assert found == {"search: h1": "broken", "everything": "open"}
+
+
+def test_an_algorithm_that_was_promised(tmp_path: Path) -> None:
+    prober = VirtualProber(ruled("gcra", 10, SECOND), Random(3), MILLISECOND)
+    _, calls = probe(ProbePlan((ProbeRequest(SITE),), "10/1s", most=500), prober=prober)  # type: ignore[arg-type]
+    trace, table = tmp_path / "calls.jsonl", tmp_path / "windows.yaml"
+    as_trace(calls, SITE).write(trace)
+    for algorithm, code in (("gcra", 0), ("sliding_log", 1)):
+        row = f"{{name: all, limit: 10/1s, algorithm: {algorithm}}}"
+        table.write_text(f"windows: [{row}]", encoding="utf-8")
+        done = CliRunner().invoke(cli.app, ["limits", str(trace), "--windows", str(table)])
+        assert done.exit_code == code, done.output
+    assert "is BROKEN: by another algorithm" in done.output
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("{name: a, limit: many}", "expected calls and a time such as 600/60s"),
+        ("{name: a, limit: 5/2s, per: moon}", "expected one of client, key, path, all or header:NAME"),
+        ("{name: a, limit: 5/2s, algorithm: magic}", "algorithm"),
+        ("{name: a, limit: 5/2s, match: /nothing}", "none matches /nothing"),
+    ],
+)
+def test_mistakes_in_a_table_are_told(row: str, says: str, tmp_path: Path) -> None:
+    log, table = tmp_path / "access.log", tmp_path / "windows.yaml"
+    log.write_text('h - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5\n', encoding="utf-8")
+    table.write_text(f"windows: [{row}]", encoding="utf-8")
+    done = CliRunner().invoke(cli.app, ["limits", str(log), "--windows", str(table)])
+    assert done.exit_code == 2, done.output
+    assert says in done.output
+
+
 # The command, over sockets
 
 

@@ -69,6 +69,10 @@ def limits_command(
         str,
         typer.Option(help="Whom a recording's limit is for: client, key, path, all, or header:NAME."),
     ] = "",
+    windows: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A table of windows, of a recording, instead of --limit."),
+    ] = None,
     longest: Annotated[str, typer.Option(help="The longest that a call of an access log took.")] = "1s",
     shared: Annotated[
         bool, typer.Option("--shared", help="Others use the limit meanwhile: no refusal comes too early.")
@@ -112,9 +116,8 @@ def limits_command(
     check_outputs((out, html, junit), () if all(probing) else [Path(text) for text in source])
     statuses = _statuses(refused)
     if not all(probing):
-        judgement = _recorded(
-            [Path(text) for text in source], limit or (), by, longest, statuses, shared=shared
-        )
+        paths = [Path(text) for text in source]
+        judgement = _recorded(paths, limit or (), windows, by, longest, statuses, shared=shared)
         _report(judgement, " ".join(source), html, junit, json=json)
         return
     from ranksim.judge.limits.probing import ProbePlan, as_trace, probe
@@ -211,6 +214,7 @@ def _others(
 def _recorded(
     paths: Sequence[Path],
     limits: Sequence[str],
+    windows: Path | None,
     by: str,
     longest: str,
     statuses: Sequence[int],
@@ -221,10 +225,15 @@ def _recorded(
     from ranksim.core.errors import BadInput, read_at
     from ranksim.judge.limits.limits import judge_calls
     from ranksim.judge.limits.recordings import read_calls
+    from ranksim.judge.limits.windows_file import RateWindows, judge_windows
 
-    if not limits:
-        raise BadInput("--limit: expected the limit that a recording is held against, such as 100/1s")
+    if bool(limits) == (windows is not None) or (windows is not None and by):
+        raise BadInput(
+            "--limit: expected the limit that a recording is held against, such as 100/1s, or --windows"
+        )
     most = read_at("--longest", duration, longest)
+    if windows is not None:
+        return judge_windows(paths, RateWindows.load(windows), refused=statuses, shared=shared, longest=most)
     calls = [call for path in paths for call in read_calls(path, by, most)]
     if not calls:
         raise BadInput(f"{paths[0]}: has no calls")

@@ -78,7 +78,9 @@ def _verdict(part: LimitOf) -> str:
     if judged.verdict == LimitVerdict.HOLDS:
         return f"{quota} holds: never more, never fewer ({observed})"
     if judged.verdict == LimitVerdict.BROKEN:
-        word = {"no more": "more are admitted", "no fewer": "fewer are admitted"}.get(judged.side, "no")
+        word = {"no more": "more are admitted", "no fewer": "fewer are admitted"}.get(
+            judged.side, "by another algorithm"
+        )
         return f"{quota} is BROKEN: {word} ({observed})"
     if judged.pinned:
         sides = {"no more": "never more", "no fewer": "never fewer"}

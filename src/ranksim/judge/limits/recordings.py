@@ -24,6 +24,7 @@ def read_calls(source: str | Path | Trace, by: str = "", longest: Micros = SECON
     `by` is one of `BY` or `header:NAME`; without, the client of an access log, and otherwise the key. A call
     of an access log took at most `longest` µs. Raises BadInput.
     """
+    by = check_by(by) if by else ""
     if isinstance(source, Trace):
         return list(_of_trace(source, by or "key"))
     path = Path(source)
@@ -106,12 +107,16 @@ def _headers(message: Any) -> dict[str, str]:
 def _who(by: str, client: str, key: str, path: str, headers: dict[str, str]) -> str:
     """Return who is limited."""
     kind, _, name = by.partition(":")
-    if kind == "header" and name:
+    if kind == "header":
         return headers.get(name.lower(), "")
-    values = {"client": client, "key": key, "path": path, "all": ""}
-    if kind not in values:
+    return {"client": client, "key": key, "path": path, "all": ""}[kind]
+
+
+def check_by(by: str) -> str:
+    """Return by what calls are limited. Raises BadInput where that is nothing that a call has."""
+    if by not in BY and not (by.startswith("header:") and by != "header:"):
         raise BadInput(f"--by: expected one of {', '.join(BY)} or header:NAME, found {by!r}")
-    return values[kind]
+    return by
 
 
 def by_who(calls: Iterable[LimitedCall]) -> dict[str, list[LimitedCall]]:
