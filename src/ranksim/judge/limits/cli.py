@@ -225,7 +225,7 @@ def _recorded(
     from ranksim.core.errors import BadInput, read_at
     from ranksim.judge.limits.limits import judge_calls
     from ranksim.judge.limits.recordings import read_calls
-    from ranksim.judge.limits.windows_file import RateWindows, judge_windows
+    from ranksim.judge.limits.windows_file import WindowTable, judge_windows
 
     if bool(limits) == (windows is not None) or (windows is not None and by):
         raise BadInput(
@@ -233,7 +233,7 @@ def _recorded(
         )
     most = read_at("--longest", duration, longest)
     if windows is not None:
-        return judge_windows(paths, RateWindows.load(windows), refused=statuses, shared=shared, longest=most)
+        return judge_windows(paths, WindowTable.load(windows), refused=statuses, shared=shared, longest=most)
     calls = [call for path in paths for call in read_calls(path, by, most)]
     if not calls:
         raise BadInput(f"{paths[0]}: has no calls")

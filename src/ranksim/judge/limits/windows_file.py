@@ -43,7 +43,7 @@ def _read_by(text: str) -> str:
         raise ValueError(str(error).removeprefix("--by: ")) from None
 
 
-class RateWindow(Frozen):
+class WindowEntry(Frozen):
     """One window: the calls that `match` a method and a path with `*` in it, counted apart for each `per`.
 
     `algorithm` is open where it is not stated.
@@ -63,20 +63,20 @@ class RateWindow(Frozen):
         return (not space or method in ("*", call.method)) and fnmatchcase(call.path, path)
 
 
-class RateWindows(Frozen):
+class WindowTable(Frozen):
     """A file of windows; several may count one call."""
 
-    windows: Annotated[tuple[RateWindow, ...], Field(min_length=1)]
+    windows: Annotated[tuple[WindowEntry, ...], Field(min_length=1)]
 
     @classmethod
-    def load(cls, path: str | Path) -> RateWindows:
+    def load(cls, path: str | Path) -> WindowTable:
         """Read a file. Raises BadInput with the place of a mistake."""
         return validate(cls, read_yaml(path, "file of windows"))
 
 
 def judge_windows(
     paths: Sequence[Path],
-    table: RateWindows,
+    table: WindowTable,
     *,
     refused: Collection[int] = REFUSALS,
     shared: bool = False,
@@ -95,8 +95,8 @@ def judge_windows(
 
 
 def _parts(
-    window: RateWindow,
-    table: RateWindows,
+    window: WindowEntry,
+    table: WindowTable,
     paths: Sequence[Path],
     *,
     refused: Collection[int],
