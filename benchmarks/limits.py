@@ -71,6 +71,9 @@ WHOLE_SECONDS = ("litestar",)
 FOUND = {"throttled-bucket": "a bucket that refills in whole seconds, and forgets what is left of them"}
 """Limiters that do not do what they are asked for, as they come: docs/limits.md tells."""
 
+OWN_CLOCK = ("go-x-time-rate",)
+"""Those whose clock nobody else sets: Go asks the kernel itself."""
+
 RACING = ("flask-limiter-fixed", "flask-limiter-moving", "flask-limiter-counter", "rate-limiter-flexible")
 """Those that can be asked and made to count apart, as people do who check first."""
 
@@ -104,7 +107,9 @@ def cases(seed: int, only: str) -> list[Case]:
         off = draw.choice((-1, 1))
         forms = [("right", limit, 1.0), ("off by one", limit + off, 1.0)]
         if name not in SHARED:
-            forms += [("drift", limit, drift), ("replicas", limit, 1.0)]
+            forms.append(("replicas", limit, 1.0))
+        if name not in (*SHARED, *OWN_CLOCK):
+            forms.append(("drift", limit, drift))
         if name in RACING:
             forms.append(("race", limit, 1.0))
         if name in FOUND:

@@ -4,6 +4,12 @@ const [limit, seconds, port] = [limitText, secondsText, portText].map(Number);
 if (broken.startsWith("drift=")) {
   const fast = Number(broken.slice(6)), real = Date.now, start = real();
   Date.now = () => Math.floor(start + (real() - start) * fast);
+  const ticks = process.hrtime, begun = ticks.bigint();
+  process.hrtime = (before = [0, 0]) => {
+    const now = Number(ticks.bigint() - begun) * fast - before[0] * 1e9 - before[1];
+    return [Math.floor(now / 1e9), Math.floor(now % 1e9)];
+  };
+  process.hrtime.bigint = () => begun + BigInt(Math.round(Number(ticks.bigint() - begun) * fast));
   const timeout = setTimeout, interval = setInterval;
   globalThis.setTimeout = (call, delay, ...rest) => timeout(call, delay / fast, ...rest);
   globalThis.setInterval = (call, delay, ...rest) => interval(call, delay / fast, ...rest);
