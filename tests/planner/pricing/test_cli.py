@@ -227,7 +227,7 @@ def test_columns_are_tried_under_other_plans(tmp_path: Path) -> None:
 def test_columns_with_what_does_not_fit(words: list[str], sentence: str, tmp_path: Path) -> None:
     out = tmp_path / "calls.parquet"
     assert CliRunner().invoke(
-        app, ["price", "import", str(EXAMPLES / "trace.jsonl"), "--columns", str(out)]
+        app, ["price", "import", str(EXAMPLES / "trace.jsonl"), "--out", str(out)]
     ).exit_code == 0  # fmt: skip
     code, _, err = told("back-test", str(out), *words)
     assert (code, sentence in err) == (2, True), err

@@ -15,7 +15,10 @@ def import_recording(
         Path, typer.Argument(metavar="CALLS", help="A trace, an access log or CSV, .gz too; or Parquet.")
     ],
     columns: Annotated[
-        Path, typer.Option(metavar="FILE.parquet", help="Write the calls here, as columns of integers.")
+        Path,
+        typer.Option(
+            "--columns", "--out", metavar="FILE.parquet", help="Write the calls here, as columns of integers."
+        ),
     ],
     accounts: Annotated[Path | None, typer.Option(metavar="FILE", help=ACCOUNTS)] = None,
     rules: Annotated[Path | None, rules_flag("IMPORT")] = None,
