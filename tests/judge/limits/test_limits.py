@@ -271,12 +271,47 @@ def test_an_algorithm_that_was_promised(tmp_path: Path) -> None:
     assert "is BROKEN: by another algorithm" in done.output
 
 
+def test_calls_that_weigh_more_than_one(tmp_path: Path) -> None:
+    """Three calls of forty tokens are a hundred and twenty: over twice fifty; a refusal says nothing."""
+    har, table = tmp_path / "calls.har", tmp_path / "windows.yaml"
+
+    def entry(at: int, status: int, tokens: object) -> dict[str, object]:
+        text = json.dumps({"usage": [{"total": tokens}]})
+        return {
+            "startedDateTime": f"2026-01-01T00:00:0{at}.000Z",
+            "time": 1.5,
+            "request": {"method": "POST", "url": "https://api.example.com/chat", "headers": []},
+            "response": {"status": status, "headers": [], "content": {"text": text}},
+        }
+
+    entries = [entry(0, 200, 40), entry(1, 429, "many"), entry(2, 200, 40), entry(3, 200, 40)]
+    har.write_text(json.dumps({"log": {"entries": entries}}), encoding="utf-8")
+    for limit, code in ((50, 1), (61, 0)):
+        row = f'{{name: tokens, weigh: "response:/usage/0/total", limit: {limit}/60s}}'
+        table.write_text(f"windows: [{row}]", encoding="utf-8")
+        done = CliRunner().invoke(cli.app, ["limits", str(har), "--windows", str(table)])
+        assert done.exit_code == code, done.output
+
+
+def test_a_refusal_of_another_window_says_nothing_of_an_edge(tmp_path: Path) -> None:
+    """Refused by one window, admitted a second later by both: no edge of the other stands between."""
+    own = ruled("clock", 100, 60 * SECOND)
+    calls = []
+    for at in range(0, 40 * SECOND, SECOND * 7 // 3):
+        for number in range(5):
+            status = 200 if number < 3 and own(at) else 429
+            calls.append(LimitedCall(f"x{at}-{number}", at + number * 1000, at + number * 1000 + 500, status))
+    minute = rs.limits(calls, "100/60s", "3/1s").parts[0].judged
+    assert "clock" in minute.algorithms
+
+
 @pytest.mark.parametrize(
     ("row", "says"),
     [
         ("{name: a, limit: many}", "expected calls and a time such as 600/60s"),
         ("{name: a, limit: 5/2s, per: moon}", "expected one of client, key, path, all or header:NAME"),
         ("{name: a, limit: 5/2s, algorithm: magic}", "algorithm"),
+        ('{name: a, limit: 5/2s, weigh: "body:/n"}', "expected such as response:/usage/total_tokens"),
         ("{name: a, limit: 5/2s, match: /nothing}", "none matches /nothing"),
     ],
 )

@@ -29,7 +29,10 @@ ROUNDING = MILLISECOND
 
 @dataclass(frozen=True, slots=True)
 class LimitedCall:
-    """A call: [sent, done] in µs of the caller's clock; `status` is None where no reply was observed."""
+    """A call: [sent, done] in µs of the caller's clock; `status` is None where no reply was observed.
+
+    `key` is who is limited, `weight` how much of the limit it takes.
+    """
 
     id: str
     sent: Micros
@@ -39,6 +42,7 @@ class LimitedCall:
     method: str = "GET"
     path: str = "/"
     key: str = ""
+    weight: int = 1
 
     def outcome(self, refusals: Collection[int]) -> int:
         """Return ADMITTED, REFUSED, or UNSURE: an error may come from before the limiter or after it."""
@@ -56,10 +60,15 @@ class LimitedCall:
 
 @dataclass(frozen=True, slots=True)
 class CallTable:
-    """Calls that one limit counts, in order of sending; names them by their positions."""
+    """Calls that one limit counts, in order of sending; names them by their positions.
+
+    `mixed`: a refusal need not say that this limit was reached, as where another counts the call, too, or
+    where calls weigh more than one; such a call may or may not have counted.
+    """
 
     calls: Sequence[LimitedCall]
     refusals: Collection[int] = REFUSALS
+    mixed: bool = False
 
     def id(self, position: int) -> str:
         """Return the id of the call at this position."""
@@ -76,6 +85,8 @@ class CallTable:
         """
         start = self.calls[0].sent - ROUNDING
         outcome = np.array([call.outcome(self.refusals) for call in self.calls])
+        if self.mixed:
+            outcome[outcome == REFUSED] = UNSURE
         admitted, refused = self._side(outcome == ADMITTED), self._side(outcome == REFUSED)
         stated = self._stated(limit)
         hidden = hidden_calls(limit, start, length)  # whatever headers say: they may lie
@@ -97,6 +108,7 @@ class CallTable:
 
     def _side(self, chosen: Mask) -> CallIntervals:
         who = np.flatnonzero(chosen)
+        who = np.repeat(who, [self.calls[int(at)].weight for at in who])
         calls = [self.calls[int(at)] for at in who]
         sent = np.array([call.sent - ROUNDING for call in calls], np.int64)
         done = np.array([call.done + ROUNDING for call in calls], np.int64)

@@ -112,13 +112,15 @@ def judge_limit(
     *,
     exclusive: bool = True,
     refusals: Collection[int] = REFUSALS,
+    mixed: bool = False,
     about: str = "calls",
 ) -> JudgedLimit:
     """Judge `limit` calls in `length` µs from calls that it counts, in any order.
 
-    `refusals` are the statuses by which it refuses. Without `exclusive` others may use the limit, too.
+    `refusals` are the statuses by which it refuses. Without `exclusive` others may use the limit, too;
+    `mixed`: a refusal need not be of this limit.
     """
-    table = CallTable(sorted(calls, key=lambda call: call.sent), refusals)
+    table = CallTable(sorted(calls, key=lambda call: call.sent), refusals, mixed)
     readings = LimitReadings(table.window(limit, length, exclusive=exclusive, about=about))
     return _judged(examine(readings, {}, every=True), limit, length)
 

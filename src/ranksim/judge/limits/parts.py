@@ -33,15 +33,23 @@ def judge_part(
 ) -> LimitOf:
     """Judge one limit by the calls of one who is limited.
 
-    Where it does not stand `alone`, a refusal may be of another limit, so none comes too early. Where replies
-    state this limit, calls that state another are counted by that one.
+    Where it does not stand `alone`, a refusal may be of another limit; where calls weigh more than one, it
+    may come before the limit is reached. Either is left out, so it is judged whether more were admitted.
+    Where replies state this limit, calls that state another are counted by that one.
     """
     about = f"{who}: calls" if who else "calls"
     own = [call for call in calls if call.stated.limit in (None, quota.limit)]
     if any(call.stated.limit == quota.limit for call in own):
         calls = own
+    mixed = not alone or any(call.weight != 1 for call in calls)
     judged = judge_limit(
-        calls, quota.limit, quota.length, exclusive=alone and not shared, refusals=refused, about=about
+        calls,
+        quota.limit,
+        quota.length,
+        exclusive=not (mixed or shared),
+        refusals=refused,
+        mixed=mixed,
+        about=about,
     )
     table = CallTable(sorted(calls, key=lambda call: call.sent), refused)
     return LimitOf(who, quota, judged, judge_statements(judged, table), len(calls))

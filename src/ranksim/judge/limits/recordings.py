@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,34 +15,96 @@ from ranksim.core.records import read_access_log, read_whole
 from ranksim.core.trace import Trace
 from ranksim.judge.limits.calls import LimitedCall
 
+MOST_WEIGHT = 100_000
+"""What a call can take of a limit, at most."""
+
 BY = ("client", "key", "path", "all")
 """By what calls are limited: the client of a log, a key or token, each path, all of them together."""
 
 
-def read_calls(source: str | Path | Trace, by: str = "", longest: Micros = SECOND) -> list[LimitedCall]:
+def read_calls(
+    source: str | Path | Trace, by: str = "", longest: Micros = SECOND, weigh: str = ""
+) -> list[LimitedCall]:
     """Read the calls of a recording; `key` of each is who is limited.
 
     `by` is one of `BY` or `header:NAME`; without, the client of an access log, and otherwise the key. A call
-    of an access log took at most `longest` µs. Raises BadInput.
+    of an access log took at most `longest` µs. `weigh` is where a call says how much it takes (`Weigher`).
+    Raises BadInput.
     """
+    weight = Weigher(weigh)
     by = check_by(by) if by else ""
     if isinstance(source, Trace):
-        return list(_of_trace(source, by or "key"))
+        return list(_of_trace(source, by or "key", weight))
     path = Path(source)
     if path.is_dir():
         path = path / "trace.jsonl"
     if path.suffix in (".gz", ".xz") and ".jsonl" in path.name:
-        return list(_of_trace(Trace.read(path), by or "key"))
+        return list(_of_trace(Trace.read(path), by or "key", weight))
     begin = read_whole(path).lstrip(b"\xef\xbb\xbf \t\r\n")[:4096]
     if not begin.startswith(b"{"):
         return list(_of_log(path, by or "client", longest))
     first = begin.splitlines()[0]
     if b'"ranksim_trace"' in first:
-        return list(_of_trace(Trace.read(path), by or "key"))
-    return list(_of_har(path, by or "key"))
+        return list(_of_trace(Trace.read(path), by or "key", weight))
+    return list(_of_har(path, by or "key", weight))
 
 
-def _of_trace(trace: Trace, by: str) -> Iterator[LimitedCall]:
+@dataclass(frozen=True, slots=True)
+class Weigher:
+    """How much of a limit a call takes: 1, or a whole number that it states itself.
+
+    `place` is `request-header:NAME` or `response-header:NAME`, or a JSON pointer (RFC 6901) into a body, as
+    `request:/n` or `response:/usage/total_tokens`. Where none stands there, the call takes 1.
+    """
+
+    place: str = ""
+
+    def __post_init__(self) -> None:
+        kind, _, name = self.place.partition(":")
+        if self.place and not (
+            (kind in ("request-header", "response-header") and name)
+            or (kind in ("request", "response") and name.startswith("/"))
+        ):
+            raise BadInput(
+                "weigh: expected such as response:/usage/total_tokens or response-header:X-Cost, found "
+                f"{self.place!r}"
+            )
+
+    def __call__(
+        self,
+        request_headers: Mapping[str, str] | None,
+        body: str | None,
+        response_headers: Mapping[str, str] | None,
+        response: str | None,
+    ) -> int:
+        """Return what a call takes, by its headers and bodies."""
+        kind, _, name = self.place.partition(":")
+        if not kind:
+            return 1
+        if kind.endswith("-header"):
+            headers = (request_headers if kind == "request-header" else response_headers) or {}
+            value: Any = {key.lower(): text for key, text in headers.items()}.get(name.lower())
+        else:
+            value = _pointed(body if kind == "request" else response, name)
+        try:
+            return min(MOST_WEIGHT, max(0, int(value)))
+        except (TypeError, ValueError):
+            return 1
+
+
+def _pointed(text: str | None, pointer: str) -> Any:
+    """Return the value at a JSON pointer; None where there is none."""
+    try:
+        value = json.loads(text or "")
+        for part in pointer.split("/")[1:]:
+            name = part.replace("~1", "/").replace("~0", "~")
+            value = value[int(name)] if isinstance(value, list) else value[name]
+    except (ValueError, KeyError, IndexError, TypeError):
+        return None
+    return value
+
+
+def _of_trace(trace: Trace, by: str, weight: Weigher) -> Iterator[LimitedCall]:
     for exchange in trace.exchanges:
         headers = {name.lower(): value for name, value in (exchange.request_headers or {}).items()}
         who = _who(by, exchange.client, exchange.api_key or "", exchange.path, headers)
@@ -54,10 +117,11 @@ def _of_trace(trace: Trace, by: str) -> Iterator[LimitedCall]:
             exchange.method,
             exchange.path,
             who,
+            weight(exchange.request_headers, exchange.body, exchange.response_headers, exchange.response),
         )
 
 
-def _of_har(path: Path, by: str) -> Iterator[LimitedCall]:
+def _of_har(path: Path, by: str, weight: Weigher) -> Iterator[LimitedCall]:
     tokens: dict[str, str] = {}
     try:
         for number, entry in enumerate(json.loads(read_whole(path).decode("utf-8-sig"))["log"]["entries"], 1):
@@ -77,6 +141,7 @@ def _of_har(path: Path, by: str) -> Iterator[LimitedCall]:
                 request["method"],
                 below,
                 _who(by, "", key, below, headers),
+                weight(headers, *_texts(request, response)),
             )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise BadInput(
@@ -98,6 +163,12 @@ def _of_log(path: Path, by: str, longest: Micros) -> Iterator[LimitedCall]:
             below,
             _who(by, line.client, line.user, below, {}),
         )
+
+
+def _texts(request: Any, response: Any) -> tuple[str | None, dict[str, str], str | None]:
+    """Return the body of a HAR entry's request, the headers of its response, and their body."""
+    posted, content = request.get("postData") or {}, response.get("content") or {}
+    return posted.get("text"), _headers(response), content.get("text")
 
 
 def _headers(message: Any) -> dict[str, str]:

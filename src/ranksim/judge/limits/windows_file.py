@@ -25,7 +25,7 @@ from ranksim.judge.limits.judged import LimitVerdict
 from ranksim.judge.limits.limits import JudgedLimits
 from ranksim.judge.limits.parts import LimitOf, judge_part
 from ranksim.judge.limits.quota import RateQuota
-from ranksim.judge.limits.recordings import by_who, check_by, read_calls
+from ranksim.judge.limits.recordings import Weigher, by_who, check_by, read_calls
 
 
 def _read_limit(text: str) -> str:
@@ -43,15 +43,24 @@ def _read_by(text: str) -> str:
         raise ValueError(str(error).removeprefix("--by: ")) from None
 
 
+def _read_weigh(text: str) -> str:
+    try:
+        Weigher(text)
+    except BadInput as error:
+        raise ValueError(str(error).removeprefix("weigh: ")) from None
+    return text
+
+
 class WindowEntry(Frozen):
     """One window: the calls that `match` a method and a path with `*` in it, counted apart for each `per`.
 
-    `algorithm` is open where it is not stated.
+    A call takes 1, or what it states where `weigh` says. `algorithm` is open where it is not stated.
     """
 
     name: str
     match: str = "*"
     per: Annotated[str, AfterValidator(_read_by)] = "all"
+    weigh: Annotated[str, AfterValidator(_read_weigh)] = ""
     limit: Annotated[str, AfterValidator(_read_limit)]
     algorithm: (
         Literal["first_hit", "clock", "sliding_log", "sliding_counter", "rotating", "gcra", "queue"] | None
@@ -103,7 +112,8 @@ def _parts(
     shared: bool,
     longest: Micros,
 ) -> Iterator[LimitOf]:
-    calls = [call for path in paths for call in read_calls(path, window.per, longest) if window.matches(call)]
+    read = (call for path in paths for call in read_calls(path, window.per, longest, window.weigh))
+    calls = [call for call in read if window.matches(call)]
     alone = not any(other is not window and any(map(other.matches, calls)) for other in table.windows)
     quota = RateQuota.parse(window.limit)
     for who, own in by_who(calls).items():
