@@ -182,7 +182,7 @@ def test_whether_another_key_shares_the_limit(shared: bool, says: str) -> None:
     plan = ProbePlan((ProbeRequest(SITE),), "10/1s", {"key": ProbeRequest(SITE)}, most=1000)
     judgement, _ = probe(plan, prober=TwoKeys(ours, Random(1), MILLISECOND))  # type: ignore[arg-type]
     assert judgement.scope == (("key", says),)
-    assert f"scope     {says}" in judgement.summary()
+    assert f"scope      {says}" in judgement.summary()
 
 
 @pytest.mark.slow
@@ -211,7 +211,7 @@ def test_an_access_log_by_client(tmp_path: Path) -> None:
     done = CliRunner().invoke(cli.app, ["limits", str(log), "--limit", "20/60s", "--by", "client"])
     assert done.exit_code == 1
     assert "of 2 callers 1 broken, 1 open" in done.stdout
-    assert "caller    10.0.0.1" in done.stdout
+    assert "caller     10.0.0.1" in done.stdout
     together = rs.limits(log, "100/1s", by="all")
     assert (len(together.parts), together.parts[0].count) == (1, 53)
 

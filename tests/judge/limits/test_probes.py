@@ -83,6 +83,8 @@ def test_a_broken_limiter_is_caught(kind: str, form: str) -> None:
     assert probes.judged.verdict == LimitVerdict.BROKEN
     assert probes.judged.evidence is not None
     assert probes.judged.evidence.exchanges
+    at_once = probes.judged.at_once
+    assert (at_once is not None and at_once >= 1.9 * limit) == (form == "two replicas"), at_once
 
 
 @pytest.mark.parametrize("log", [False, True])
@@ -91,6 +93,7 @@ def test_a_check_that_races_is_caught(log: bool) -> None:
     probes = probed(limit, length, racing(limit, length, 3 * latency, log=log), draw, latency)
     assert probes.judged is not None
     assert (probes.judged.verdict, probes.judged.side) == (LimitVerdict.BROKEN, "no more")
+    assert probes.judged.at_once is not None
 
 
 def test_off_by_one_names_the_limit_that_is_kept() -> None:

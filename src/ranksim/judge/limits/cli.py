@@ -242,11 +242,13 @@ def _recorded(
 
 def _say_plan(plan: "ProbePlan", *, json: bool) -> None:
     """Say before anything is sent what will be."""
+    from ranksim.judge.limits.lines import WIDTH
+
     text = plan.described()
     if json:
         say(text)
     else:
-        print_out(wrapped(f"{'plan':10}{text}\n", 10))
+        print_out(wrapped(f"{'plan':{WIDTH}}{text}\n", WIDTH))
 
 
 def _agreed(plan: "ProbePlan", *, yes: bool) -> bool:

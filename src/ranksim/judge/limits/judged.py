@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import product
 
+import numpy as np
+
 from ranksim.core.clock import Micros
 from ranksim.judge.conformance.rate.elimination import (
     NO_FEWER,
@@ -38,6 +40,10 @@ ALGORITHMS: Mapping[str, str] = {
 
 NO_EFFECT = ("clock", "queue", "concurrency")
 """Where it makes no difference whether refused calls count."""
+
+
+FAR, FAR_SHARE = 2, 1.1
+"""More than so many calls beyond a limit, and than so many times as many, are no mistake in counting."""
 
 
 class LimitVerdict(StrEnum):
@@ -92,6 +98,8 @@ class JudgedLimit:
     side: str = ""
     nearest: int | None = None
     """The limit that explains all, where this one does not."""
+    at_once: int | None = None
+    """How many calls were admitted at once after a silence, where that is far more than the limit."""
 
     @property
     def holds(self) -> bool:
@@ -152,10 +160,27 @@ def _judged(examined: Examined[LimitReadings], limit: int, length: Micros) -> Ju
             with_readings(evidence, examined),
             side,
             _explained_limit(examined),
+            _admitted_at_once(calls) if side == NO_MORE else None,
         )
     pinned = _pinned(examined)
     verdict = LimitVerdict.HOLDS if len(pinned) == 2 else LimitVerdict.OPEN
     return JudgedLimit(limit, length, verdict, calls, names, refused_count, excluded, pinned)
+
+
+def _admitted_at_once(calls: WindowCalls) -> int | None:
+    """Return how many calls were admitted in a quarter of a window after a silence, if far too many.
+
+    A clock that is fast, or a limit that is off by one, admits no more than the limit at once.
+    """
+    counted = calls.admitted.joined(calls.refused)
+    opening = counted.sent[1:][
+        counted.sent[1:] - np.maximum.accumulate(counted.done)[:-1] >= 2 * calls.length
+    ]
+    if not len(opening):
+        return None
+    side = calls.admitted
+    most = int((side.before(opening + calls.length // 4) - side.begun_before(opening)).max())
+    return most if most > max(calls.limit + FAR, calls.limit * FAR_SHARE) else None
 
 
 def _pinned(examined: Examined[LimitReadings]) -> dict[str, Sequence[str]]:

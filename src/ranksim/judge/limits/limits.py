@@ -135,6 +135,7 @@ def _row(part: LimitOf) -> dict[str, Any]:
         "verdict": str(judged.verdict),
         "side": judged.side,
         "nearest": judged.nearest,
+        "at_once": judged.at_once,
         "calls": part.count,
         "admitted": len(judged.calls.admitted),
         "refused": len(judged.calls.refused),

@@ -18,7 +18,7 @@ BRIEFLY = {
 }
 """The five common algorithms, where others are listed that it is not."""
 
-WIDTH = 10
+WIDTH = 11
 """Columns of the word that begins a line."""
 
 MOST_BROKEN = 5
@@ -126,13 +126,12 @@ def _broken(judged: JudgedLimit) -> Iterator[tuple[str, str]]:
     yield "", evidence.says
     if evidence.exchanges:
         yield "calls", " ".join(evidence.exchanges)
-    if judged.nearest is not None:
+    if judged.at_once is not None:
+        count = -(-judged.at_once // judged.limit)
+        several = f"{count} replicas or more that count apart, or a check that races"
+        yield "looks like", f"{several}: {judged.at_once:,} were admitted at once, after a silence"
+    elif judged.nearest is not None:
         yield "nearest", f"{judged.nearest:,} in {format_duration(judged.length)} would explain all calls"
-    elif judged.side == "no more":
-        yield (
-            "nearest",
-            "no limit near it explains the calls: do replicas count apart, or do checks race?",
-        )
     for name, against in evidence.readings:
         if name in BRIEFLY and against.says != evidence.says:
             yield "", f"nor is it {BRIEFLY[name]}: {against.says}"

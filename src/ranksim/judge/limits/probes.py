@@ -14,6 +14,7 @@ from random import Random
 from typing import Final, TypeAlias
 
 from ranksim.core.clock import Micros
+from ranksim.judge.conformance.rate.elimination import NO_FEWER
 from ranksim.judge.limits.calls import REFUSALS, LimitedCall
 from ranksim.judge.limits.judged import JudgedLimit, LimitVerdict, judge_limit
 
@@ -160,7 +161,12 @@ class Probes:
         judged = self.judged
         assert judged is not None
         if judged.verdict == LimitVerdict.BROKEN:
-            self.ended = "broken"
+            raced = ahead.count(RACE) < ROUNDS.count(RACE)
+            ahead.clear()
+            if judged.side == NO_FEWER or raced:
+                self.ended = "broken"
+            else:  # whether many more are admitted at once
+                ahead.append(RACE)
         elif judged.holds and judged.algorithm is not None and len(ahead) <= SPARE:
             self.ended = "decided"
         elif judged.holds and judged.algorithm is None and len(ahead) <= SPARE:
