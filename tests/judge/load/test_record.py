@@ -30,11 +30,13 @@ ENVIRON = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
 
 
 @contextmanager
-def recording(upstream: str, out: Path, *words: str) -> Iterator[str]:
-    """The proxy in a process of its own, stopped with Ctrl-C."""
+def recording(upstream: str, out: Path, *words: str, pids: list[int] | None = None) -> Iterator[str]:
+    """The proxy in a process of its own, stopped with Ctrl-C; its id joins `pids`."""
     command = [*RECORD, "--upstream", upstream, "--out", str(out), "--listen", "127.0.0.1:0", *words]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, text=True, env=ENVIRON, **pipes)
+    if pids is not None:
+        pids.append(process.pid)
     try:
         assert process.stderr is not None
         banner = process.stderr.readline()
