@@ -274,8 +274,18 @@ def schema_command(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the schemas of all kinds here, as KIND.json.")
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write the schemas of all kinds here, as KIND.json; or a collection."
+        ),
     ] = None,
+    requests: Annotated[
+        str,
+        typer.Option(
+            metavar="http|bruno",
+            help="Instead of openapi or control: its requests, for editors or for Bruno.",
+        ),
+    ] = "",
 ) -> None:
     """Print the JSON Schema (draft 2020-12) of a kind of file, by which editors complete and check it.
 
@@ -288,10 +298,15 @@ def schema_command(
       ranksim explain schema scenario > scenario.json
       ranksim explain schema --out schemas
       ranksim explain schema openapi > openapi.json
+      ranksim explain schema openapi --requests http > ranksim.http
+      ranksim explain schema openapi --requests bruno --out collection
     """  # fmt: skip
     with spoken():
-        from ranksim.schema import DOCUMENTS, FILES, as_text, schema, write_schemas
+        from ranksim.schema import DOCUMENTS, FILES, as_text, requests_of, schema, write_schemas
 
+        if requests:
+            print_out(requests_of(kind or "", requests, out))
+            return
         if (kind is None) == (out is None):
             kinds = ", ".join((*FILES, *DOCUMENTS))
             raise BadInput(f"schema: expected a kind ({kinds}), or --out for all files")

@@ -106,6 +106,26 @@ DOCUMENTS: dict[str, Callable[[], str]] = {"openapi": _openapi, "control": _cont
 """What writes the documents of the APIs that a fake serves, which generators and linters read."""
 
 
+def requests_of(kind: str, form: str, out: Path | None) -> str:
+    """Return the requests of an API's document as an .http file, or write them for Bruno and say so.
+
+    Raises BadInput.
+    """
+    from ranksim.twin.facade.http.collection import http_file, write_bruno
+
+    if kind != "openapi":
+        raise BadInput(f"--requests: expected the document openapi, found {kind or 'none'}")
+    if form not in ("http", "bruno") or (form == "bruno") != (out is not None):
+        raise BadInput(
+            f"--requests: expected http, which is printed, or bruno with --out DIR, found {form}"
+            f"{'' if out is None else ' with --out'}"
+        )
+    document = json.loads(_openapi())
+    if out is None:
+        return http_file(document)
+    return f"{write_bruno(document, out)} requests written to {out}\n"
+
+
 def schema(kind: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a kind of file, one of `FILES`. Raises BadInput."""
     if kind not in FILES:
