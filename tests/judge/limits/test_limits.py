@@ -368,7 +368,7 @@ def test_probing_over_sockets(address: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(cli.app, [*words, "--html", str(page), "--junit", str(junit)])
     assert done.exit_code == 0, done.output
     assert re.search(r"^limit +10 in 500ms holds: never more, never fewer", done.stdout, re.M)
-    assert re.search(r"^algorithm fixed window from the first call", done.stdout, re.M)
+    assert re.search(r"^algorithm +fixed window from the first call", done.stdout, re.M)
     assert "What it is not" in page.read_text(encoding="utf-8")
     assert fromstring(junit.read_text(encoding="utf-8")).find(".//failure") is None
     assert len(Trace.read(out).exchanges) > 50
