@@ -16,8 +16,9 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["inproc", "server"])
+@pytest.mark.parametrize(("folder", "tests"), [("webhook_consumer", 4), ("clients/python", 9)])
 @pytest.mark.fact("S90", "S93", "S79", "S86")
-def test_the_webhook_consumer(target: str) -> None:
+def test_the_tests_with_a_world(folder: str, tests: int, target: str) -> None:
     more = {
         "RANKSIM_TARGET": target,
         "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
@@ -27,11 +28,11 @@ def test_the_webhook_consumer(target: str) -> None:
     done = subprocess.run(
         [
             sys.executable, "-m", "pytest", "-q", "-p", "ranksim.pytest_plugin", "-p", "no:cacheprovider",
-            "-W", "error", "-c", os.devnull, "--rootdir", "examples", "examples/webhook_consumer",
+            "-W", "error", "-c", os.devnull, "--rootdir", "examples", f"examples/{folder}",
         ],
         cwd=ROOT, capture_output=True, text=True, check=False, env=kept | more,
     )  # fmt: skip
-    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert f"{tests} passed" in done.stdout, done.stdout + done.stderr
 
 
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]

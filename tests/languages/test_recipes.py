@@ -1,4 +1,4 @@
-"""The recipes of docs/languages.md, run by the tools that they are for."""
+"""The clients of examples/clients in other languages, tested by the tools of these."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.heavy
-PAGE = (Path(__file__).parents[2] / "docs" / "languages.md").read_text("utf-8")
-BLOCK = re.compile(r"^```\w+ title=(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).parents[2]
+CLIENTS = ROOT / "examples" / "clients"
+JUNIT = Path("/usr/share/java/junit-platform-console-standalone.jar")  # Debian's package junit5
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """The files of the page, and a `ranksim` that is this one."""
-    for name, text in BLOCK.findall(PAGE):
-        (tmp_path / name).write_text(text)
+def clients(tmp_path: Path) -> Path:
+    """A copy of the clients, and a `ranksim` that is this one."""
+    shutil.copytree(CLIENTS, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules"))
     command = tmp_path / "bin" / "ranksim"
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m ranksim "$@"\n')
@@ -28,26 +27,50 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(project: Path, *words: str) -> str:
+def run(folder: Path, *words: str) -> str:
     more = {
-        "PATH": f"{project / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{folder.parent / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
     }
     done = subprocess.run(
-        words, cwd=project, capture_output=True, text=True, timeout=600, check=False, env=os.environ | more
+        words, cwd=folder, capture_output=True, text=True, timeout=600, check=False, env=os.environ | more
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
+def test_the_page_shows_what_is_run() -> None:
+    page = (ROOT / "docs" / "languages.md").read_text("utf-8")
+    blocks = re.findall(r"^```\w+ title=(\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 5
+    for name, text in blocks:
+        for part in re.split(r"\n\n(?=    @Test)", text.strip("\n")):
+            assert part in (CLIENTS / name).read_text("utf-8"), name
+
+
+@pytest.mark.heavy
 @pytest.mark.skipif(shutil.which("npm") is None, reason="wants Node and npm")
-def test_vitest_runs_the_recipe(project: Path) -> None:
-    (project / "package.json").write_text('{"private": true, "type": "module"}')
-    run(project, "npm", "install", "--no-fund", "--no-audit", "vitest@2")
-    assert "3 passed" in run(project, "node_modules/.bin/vitest", "run", "--no-color")
+def test_vitest(clients: Path) -> None:
+    run(clients / "typescript", "npm", "install", "--no-fund", "--no-audit")
+    assert "9 passed" in run(clients / "typescript", "node_modules/.bin/vitest", "run", "--no-color")
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(shutil.which("go") is None, reason="wants Go")
-def test_go_runs_the_recipe(project: Path) -> None:
-    (project / "go.mod").write_text("module client\n\ngo 1.19\n")
-    assert "ok" in run(project, "go", "test", "./...")
+def test_go(clients: Path) -> None:
+    run(clients / "go", "go", "vet", "./...")
+    assert run(clients / "go", "go", "test", "-v", "./...").count("--- PASS: ") == 9
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(
+    shutil.which("javac") is None or not JUNIT.exists(), reason="wants a JDK and Debian's junit5"
+)
+def test_junit(clients: Path) -> None:
+    classes = f"{JUNIT.parent}/*{os.pathsep}."
+    run(clients / "java", "javac", "-cp", classes, "ClientTest.java")
+    launcher = "org.junit.platform.console.ConsoleLauncher"
+    said = run(
+        clients / "java", "java", "-cp", classes, launcher, "--scan-classpath", ".", "--disable-banner"
+    )
+    assert re.search(r"\b3 tests successful\b", said)
