@@ -24,6 +24,7 @@ from ranksim.core.service.calls import Answer, Attempt, Call
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.twin.facade.app import Facade
 from ranksim.twin.facade.control.document import control_document
+from ranksim.twin.facade.http.collection import write_bruno
 from ranksim.twin.facade.http.examples import describe_service
 from ranksim.twin.facade.twin import Twin
 from ranksim.twin.serving.listener import Listener
@@ -34,6 +35,11 @@ pytestmark = pytest.mark.heavy
 MIB = 1_048_576
 PLENTY = {"read": 10**6, "write": 10**6, "expensive": 10**6}
 """Rate limits that generated requests do not reach."""
+
+
+def write_documents(folder: Path) -> None:
+    (folder / "api.json").write_text(json.dumps(describe_service(Policy())))
+    (folder / "control.json").write_text(json.dumps(control_document()))
 
 
 class Acknowledging:
@@ -130,23 +136,31 @@ def test_generated_graphql_finds_nothing_wrong(served: Served, tmp_path: Path) -
     assert f"Tested: {len(OPERATIONS)}" in said
 
 
+def generate_client(folder: Path, document: str, package: str) -> str:
+    """Let openapi-python-client make a package of a document; gives what it said."""
+    (folder / "config.yml").write_text("post_hooks: []\n")
+    command = [sys.executable, "-m", "openapi_python_client", "generate", "--path", f"{document}.json"]
+    command += ["--meta", "none", "--output-path", package, "--config", "config.yml"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=True)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("document", ["api", "control"])
+def test_a_generated_client_is_typed(tmp_path: Path, document: str) -> None:
+    pytest.importorskip("mypy", reason="wants mypy")
+    write_documents(tmp_path)
+    generate_client(tmp_path, document, "tracked")
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "tracked"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.fact("S44", "S47")
 def test_a_generated_client_does_its_work(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = tmp_path / "config.yml"
-    config.write_text("post_hooks: []\n")
-    command = [
-        sys.executable,
-        "-m",
-        "openapi_python_client",
-        "generate",
-        "--url",
-        f"{served.url}/openapi.json",
-    ]
-    command += ["--meta", "none", "--output-path", str(tmp_path / "tracked"), "--config", str(config)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    assert "WARNING" not in done.stdout + done.stderr
+    (tmp_path / "api.json").write_text(httpx.get(f"{served.url}/openapi.json", timeout=60).text)
+    assert "WARNING" not in generate_client(tmp_path, "api", "tracked")
     monkeypatch.syspath_prepend(tmp_path)
 
     def api(operation: str) -> Any:
@@ -235,16 +249,15 @@ on_node = pytest.mark.skipif(
 def node(tmp_path: Path) -> Path:
     """A folder with both documents, the client, and the tools in `node_modules/.bin`."""
     (tmp_path / "node_modules").symlink_to(NODE / "node_modules")
-    for file in ("package.json", "client.ts", "redocly.yaml"):
+    for file in ("package.json", "client.ts", "graphql_clients.mjs", "redocly.yaml"):
         shutil.copy(NODE / file, tmp_path)
-    (tmp_path / "api.json").write_text(json.dumps(describe_service(Policy())))
-    (tmp_path / "control.json").write_text(json.dumps(control_document()))
+    write_documents(tmp_path)
     return tmp_path
 
 
 def tool(folder: Path, name: str, *arguments: str) -> str:
     """Run one of Node's tools; gives what it wrote."""
-    command = [f"node_modules/.bin/{name}", *arguments] if name != "node" else [name, *arguments]
+    command = [name if name == "node" else str(NODE / "node_modules" / ".bin" / name), *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -259,6 +272,31 @@ def test_a_typescript_client_may_leave_out_what_is_optional(served: Served, node
     tool(node, "tsc", "--strict", *module, "--types", "node", "client.ts")
     statuses, listed, code = json.loads(tool(node, "node", "client.js", served.url, served.key))
     assert (statuses, listed, code) == ([201, 201, 201, 201, 202, 200, 422], 1, "validation_failed")
+
+
+@on_node
+@pytest.mark.fact("U83")
+def test_graphql_clients_work_as_they_come_or_say_what_to_change(served: Served, node: Path) -> None:
+    """Apollo Client and urql, which sends queries by GET unless it is asked not to."""
+    found = json.loads(tool(node, "node", "graphql_clients.mjs", f"{served.url}/graphql", served.key))
+    listed, made, refused = found["apollo"]
+    assert [len(listed["nodes"]), made["host"], refused] == [1, "apollo.example", "validation_failed"]
+    said, listed, made, refused = found["urql"]
+    assert "\n" not in said
+    assert said.endswith("send the document as JSON in the body (of urql, say preferGetMethod: false).")
+    assert [len(listed["nodes"]), made["host"], refused] == [1, "urql.example", "validation_failed"]
+
+
+@on_node
+def test_bruno_runs_its_collection(served: Served, node: Path) -> None:
+    write_bruno(describe_service(Policy()), node / "collection")
+    options = ["-r", "--env", "fake", "--env-var", f"host={served.url}", "--env-var", f"key={served.key}"]
+    tool(node / "collection", "bru", "run", *options, "--reporter-json", "../report.json")
+    (report,) = json.loads((node / "report.json").read_text("utf-8"))
+    statuses = {sent["name"]: sent["response"]["status"] for sent in report["results"]}
+    assert statuses.keys() == OPERATIONS.keys()
+    assert (statuses["domains.create"], statuses["domains.list"], statuses["jobs.get"]) == (201, 200, 404)
+    assert set(statuses.values()) <= {200, 201, 404}, statuses
 
 
 @on_node

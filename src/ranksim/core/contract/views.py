@@ -170,7 +170,7 @@ class KeywordBriefsMadeView(TypedDict):
     briefs: list[KeywordBriefView]
 
 
-class PositionView(TypedDict):
+class RankPositionView(TypedDict):
     """Where a site was found for a keyword in a place; position null: not found in depth (U85)."""
 
     keyword_id: str

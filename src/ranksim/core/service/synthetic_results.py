@@ -202,7 +202,7 @@ def list_positions(ctx: Context, request: Request) -> Reply:
         keyword = ctx.state.keywords[keyword_id]
         return grid.exists(keyword, place, runs[keyword.domain])
 
-    def show(address: str) -> views.PositionView:
+    def show(address: str) -> views.RankPositionView:
         keyword = ctx.state.keywords[address.partition(" ")[0]]
         return show_position(ctx, keyword, address, runs[keyword.domain])
 
@@ -241,7 +241,7 @@ def list_history(ctx: Context, request: Request) -> Reply:
         run, _, keyword_id, place = address.split(" ", 3)
         return grid.exists(ctx.state.keywords[keyword_id], place, int(run))
 
-    def show(address: str) -> views.PositionView:
+    def show(address: str) -> views.RankPositionView:
         run, _, rest = address.split(" ", 2)
         return show_position(ctx, ctx.state.keywords[rest.partition(" ")[0]], rest, int(run))
 
@@ -256,7 +256,7 @@ def list_history(ctx: Context, request: Request) -> Reply:
     )
 
 
-def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> views.PositionView:
+def show_position(ctx: Context, keyword: Keyword, address: str, run: Micros) -> views.RankPositionView:
     """Return a position as the API shows it; null says not found in depth (U85)."""
     _, pairing, place = address.split(" ")
     engine, device = pairing.split("/")

@@ -92,8 +92,8 @@ WIRES: dict[str, Wire] = {
     "keyword_briefs.create": Wire(
         ((CREATED, views.KeywordBriefsMadeView), DRY_RUN), bodies.BriefsBody, refusals=NOT_FOUND
     ),
-    "positions.list": collection(views.PositionView, "domain_id", "keyword_id", "date", notices=True),
-    "positions.history": collection(views.PositionView, "domain_id", "keyword_id", "date", notices=True),
+    "positions.list": collection(views.RankPositionView, "domain_id", "keyword_id", "date", notices=True),
+    "positions.history": collection(views.RankPositionView, "domain_id", "keyword_id", "date", notices=True),
     "account.get": single(views.AccountView, refusals=FORBIDDEN),
     "account.usage": single(views.UsageView, refusals=FORBIDDEN),
     "account.entitlements": single(views.EntitlementsView, refusals=FORBIDDEN),
