@@ -492,4 +492,4 @@ FORMER = {
 app.command("record", short_help="As `ranksim trace record`.", hidden=True)(spoken()(recording.record))
 EVERY = {**REFERENCE, **TRACE, **TIDY, **BESIDE, **COLUMNS}
 add_commands(app, {name: EVERY[name] for name in FORMER}, FORMER)
-add_group(app, "state", "As `ranksim serve state`.", state_commands(beginning_of), hidden=True)
+add_group(app, "state", "As `ranksim serve state`.", state_commands(beginning_of, origin_of), hidden=True)

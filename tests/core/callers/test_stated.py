@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ranksim.core.callers.stated import stated_scenario
-from ranksim.core.clock import HOUR, instant
+from ranksim.core.clock import HOUR, SECOND, instant
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
+from ranksim.core.rules import windows
 from ranksim.core.service.calls import Call
 from ranksim.core.service.service import Service
 from ranksim.twin.facade.faults import Faults
@@ -20,13 +21,11 @@ from ranksim.twin.facade.faults import Faults
 NOW = instant("2026-03-04T10:00:00Z")
 
 SHOWN = ("account.usage", "slots.get", "domains.list", "webhooks.list", "scans.list", "labels.list")
-"""What is the same for each key, but for ids, instants of creation and what running jobs reserve."""
+"""What is the same for each key, but for ids of parts of domains, instants, and what running jobs reserve."""
 
 OWN = {
-    "id",
     "created_at",
     "last_full_crawl_at",
-    "domain_id",
     "list_ids",
     "request_id",
     "reserved",
@@ -46,14 +45,28 @@ def call(service: Service, account: str, operation: str, now: int = NOW, **field
 def plain(shown: Any) -> Any:
     if isinstance(shown, dict):
         return {
-            name: plain(value) for name, value in shown.items() if name not in OWN and name != "disabled_at"
+            name: plain(value)
+            for name, value in shown.items()
+            if name not in OWN and name != "disabled_at" and (name != "id" or value[:3] in ("dom", "whk"))
         }
     return [plain(each) for each in shown] if isinstance(shown, list) else shown
 
 
 def shown(service: Service, now: int) -> list[Any]:
-    """What each account is shown."""
-    return [[plain(call(service, id, each, now)) for each in SHOWN] for id in service.state.accounts]
+    """What each account is shown, and the headers of rate limits that each key will get."""
+    accounts = [
+        (id, [plain(call(service, id, each, now)) for each in SHOWN]) for id in service.state.accounts
+    ]
+    headers = sorted(
+        (
+            key.token,
+            number,
+            [windows.standing(now + later, *counted) for later in (0, 7 * SECOND, 50 * SECOND)],
+        )
+        for key in service.state.keys.values()
+        for number, counted in enumerate(zip(key.windows, key.rings, strict=True))
+    )
+    return [accounts, headers]
 
 
 def begun(stated: dict[str, Any]) -> Service:
@@ -85,6 +98,9 @@ steps = st.lists(
         st.tuples(st.just("hook"), st.booleans()),
         st.tuples(st.just("key"), st.sampled_from(["main", "spare"])),
         st.tuples(st.just("plan"), st.sampled_from(["pro", "agency"])),
+        st.tuples(
+            st.just("calls"), st.tuples(st.integers(1, 7), st.sampled_from(("domains.list", "jobs.create")))
+        ),
     ),
     max_size=25,
 )
@@ -141,20 +157,37 @@ def act(service: Service, account: str, what: str, value: Any, now: int) -> None
                 call(service, account, "webhooks.update", now, path={"id": hook["data"]["id"]}, body=off)
         case "key":
             service.issue_key(account, value, now, domain=domain)
+        case "calls":
+            count, operation = value
+            for key in [key for key in state.keys.values() if key.account == account]:
+                for number in range(count):
+                    asked = Call(operation, key=key.token, environment=key.environment, body={})
+                    service.handle(asked, now + number * 7 * SECOND // 9)
         case "plan":
             service.change_plan(account, value, now)
 
 
 @pytest.mark.fact("S37", "S38", "S70")
-@given(steps, steps)
-def test_what_is_exported_begins_as_the_same_accounts(first: list[Any], second: list[Any]) -> None:
-    """Whatever was done to two accounts: use, slots, domains, scans, labels, endpoints, keys are the same."""
-    service, now = Service(Policy(), 3), NOW
+@given(steps, steps, st.sampled_from(windows.NAMES), st.booleans(), st.integers(0, 90 * SECOND))
+def test_what_is_exported_begins_as_the_same_accounts(
+    first: list[Any], second: list[Any], window: str, strict: bool, after: int
+) -> None:
+    """Whatever was done to two accounts: use, slots, domains, scans, keys and windows are the same."""
+    how = {
+        "window": window,
+        "refused_calls_count": strict,
+        "reset_reports": "full" if strict else "algorithm",
+    }
+    policy = Policy().replace(assumptions=how, facts={"rates": {"read": 5, "write": 3, "expensive": 2}})
+    service, now = Service(policy, 3), NOW
     owners = [account_of(service, "pro"), account_of(service, "pro", "sandbox")]
+    for account in owners:
+        service.issue_key(account, "app", now)
     for account, done in zip(owners, (first, second), strict=True):
         for what, value in done:
-            now += HOUR // 7
+            now += HOUR // 60
             act(service, account, what, value, now)
+    now += 7 * SECOND + after
     stated = stated_scenario(service.state, service.policy, now)
     again = begun(stated)
     assert shown(again, now) == shown(service, now)
@@ -185,6 +218,31 @@ def test_two_keys_with_one_token_are_refused() -> None:
     assert service.issue_key(account, "fixed", NOW, token="my-own-token") == "my-own-token"
     with pytest.raises(BadInput, match="'again': its token is that of another key"):
         service.issue_key(account, "again", NOW, token=key)
+
+
+@pytest.mark.parametrize(
+    ("calls", "sentence"),
+    [
+        ([{"of": "read", "count": 0}], r"keys\[0\]\.calls\[0\]\.count: "),
+        ([{"of": "reads"}], "expected one of read, write, expensive, found 'reads'"),
+        ([{"of": "read", "at": "2026-03-04T10:00:01Z"}], r"calls\[0\]\.at: begins after the world"),
+    ],
+)
+def test_what_is_wrong_with_calls_is_one_sentence(calls: list[Any], sentence: str) -> None:
+    acme = {"plan": "pro", "keys": [{"name": "app", "calls": calls}]}
+    with pytest.raises(BadInput, match=sentence):
+        begun({"start": "2026-03-04T10:00:00Z", "length": "1d", "accounts": {"acme": acme}})
+
+
+@pytest.mark.fact("S102", "S105")
+def test_calls_before_the_start_are_counted_at_the_start_where_no_instant_is_stated() -> None:
+    calls = [{"of": "read", "count": 598}, {"of": "read", "at": "2026-03-04T09:59:30Z"}]
+    acme = {"plan": "pro", "keys": [{"name": "app", "token": "my-own-token", "calls": calls}]}
+    service = begun({"start": "2026-03-04T10:00:00Z", "length": "1d", "accounts": {"acme": acme}})
+    asked = Call("domains.list", key="my-own-token")
+    headers = [service.handle(asked, NOW + 29 * SECOND).reply.headers for _ in range(2)]
+    assert [each["RateLimit-Remaining"] for each in headers] == ["0", "0"]
+    assert headers[1]["Retry-After"] == "1"
 
 
 @pytest.mark.parametrize(

@@ -476,3 +476,30 @@ def test_calls_leave_a_log_of_another_limit_when_they_are_as_old_as_it_is_long()
     limiter.ring = windows.set_limit(NOON + 5 * SECOND, limiter.w, limiter.ring, 3)
     assert limiter.burst(NOON + 5 * SECOND, 5) == 1
     assert limiter.retry_after(NOON + 5 * SECOND) == MINUTE - 3 * SECOND
+
+
+@given(
+    st.sampled_from(KINDS),
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.integers(0, 9 * SECOND), max_size=40),
+    st.integers(0, 99 * SECOND),
+)
+def test_the_calls_that_a_row_counts_make_the_same_row_again(
+    kind: int, refused: bool, full: bool, gaps: list[int], after: int
+) -> None:
+    """Counted again at their instants, which may be refused there, they leave and reset as before."""
+    limiter = Limiter(kind, 5, counts_refused=int(refused), full_reset=int(full))
+    now = NOON
+    for gap in gaps:
+        now += gap
+        limiter.take(now)
+    now += after
+    again = Limiter(kind, 5, counts_refused=int(refused), full_reset=int(full))
+    for at, calls in windows.counted_calls(now, limiter.w, limiter.ring).items():
+        assert at <= now
+        windows.count_calls(at, again.w, again.ring, calls)
+    for later in range(now, now + 2 * MINUTE, 3 * SECOND + 1):
+        assert (again.remaining(later), again.reset_after(later), again.retry_after(later)) == (
+            limiter.remaining(later), limiter.reset_after(later), limiter.retry_after(later)
+        )  # fmt: skip

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Literal, Protocol, Self, TypeAlias
@@ -13,10 +13,12 @@ from pydantic import Field, model_validator
 
 from ranksim.core.callers.requests import competitor_body, domain_body, keywords_body, named_body, scan_body
 from ranksim.core.clock import Micros
+from ranksim.core.contract.facts import RATE_LABELS
 from ranksim.core.contract.quantities import TEXT, Frozen, Instant, Money, also
 from ranksim.core.errors import BadInput, near
 from ranksim.core.service.bodies import MOST_KEYWORDS
 from ranksim.core.service.calls import Body, Reply
+from ranksim.core.service.rate_limits import GRAPHQL_WINDOWS
 from ranksim.core.service.service import Service
 
 MADE = "keyword "
@@ -42,15 +44,33 @@ class _FromText(Frozen):
         return {next(iter(cls.model_fields)): value} if isinstance(value, str) else value
 
 
+class CallsSpec(Frozen):
+    """Calls that a key has made before the start in windows under way (S102-S104): `count` of a class.
+
+    They were made `at` an instant, or at the start; `graphql` if they count in windows of its own (U11).
+    """
+
+    of: Literal["read", "write", "expensive"]
+    count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    at: Instant | None = None
+    graphql: bool = False
+
+    @property
+    def window(self) -> int:
+        """Which of a key's windows counts them."""
+        return RATE_LABELS.index(self.of) + GRAPHQL_WINDOWS * self.graphql
+
+
 class KeySpec(_FromText):
     """An API key by name, for the whole account or scoped to the domain with that host (S70).
 
-    `token` is what it is presented as, where that shall not be drawn.
+    `token` is what it is presented as, where that shall not be drawn; `calls` are counted already.
     """
 
     name: Text
     domain: str | None = None
     token: Annotated[str, Field(pattern=r"^[A-Za-z0-9._~-]{8,200}$")] | None = None
+    calls: Annotated[tuple[CallsSpec, ...], Field(strict=False)] = ()  # a list of JSON, read from text or not
 
 
 class GeographySpec(_FromText):
@@ -256,35 +276,45 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
     The account is made healthy first and takes its status at the end, so that a past-due one can own things.
     """
     service, now = host.service, host.now
-    fix_id(service, f"accounts.{name}.id", spec.id)
-    account = service.open_account(
-        name, spec.plan, now, anchor=spec.anchor, add_ons=dict(spec.add_ons), environment=spec.environment
-    )
+    with fixed_id(service, f"accounts.{name}.id", spec.id, list(service.state.accounts)):
+        account = service.open_account(
+            name, spec.plan, now, anchor=spec.anchor, add_ons=dict(spec.add_ons), environment=spec.environment
+        )
     actor = Actor(name, account, spec.environment)
     for portfolio in spec.portfolios:
         make_portfolio(partial(_make, host, actor), portfolio_of(actor, portfolio, portfolio.hosts(name)))
     for number, site in enumerate(spec.sites):
-        fix_id(service, f"accounts.{name}.sites[{number}].id", site.id)
-        make_portfolio(partial(_make, host, actor), site_of(actor, site))
+        where, making = f"accounts.{name}.sites[{number}].id", site_of(actor, site)
+        operation, body = next(making)
+        owned = [*actor.domains, *service.state.domains.keys() & {site.id}]
+        with fixed_id(service, where, site.id, owned):
+            made = _make(host, actor, operation, body)
+        make_portfolio(partial(_make, host, actor), making, made)
     if spec.used is not None:
         service.set_usage(account, spec.used.metrics, spec.used.spent, spec.used.held, now)
         for cooling in spec.used.cooldowns:
             service.set_cooldown(account, cooling.spend, actor.hosts[cooling.domain], cooling.since, now)
     for key in spec.keys:
         domain = actor.hosts[key.domain] if key.domain is not None else None
-        actor.keys[key.name] = service.issue_key(account, key.name, now, domain=domain, token=key.token or "")
+        token = service.issue_key(account, key.name, now, domain=domain, token=key.token or "")
+        actor.keys[key.name] = token
+        for calls in sorted(key.calls, key=lambda calls: calls.at or now):
+            service.count_calls(token, calls.window, calls.at or now, calls.count, now)
     if spec.status != "active":
         service.set_status(account, spec.status, now)
     return actor
 
 
-def fix_id(service: Service, where: str, id: str | None) -> None:
-    """Let what a service makes next have a stated id, if any. Raises BadInput."""
+@contextmanager
+def fixed_id(service: Service, where: str, id: str | None, before: Iterable[str]) -> Iterator[None]:
+    """Let what a service makes meanwhile have a stated id, if any, that comes after some. Raises BadInput."""
+    state, serial = service.state, service.state.serial
     if id is not None:
-        try:
-            service.state.continue_at(id)
-        except ValueError as error:
-            raise BadInput(f"{where}: {error}") from None
+        if (last := max(before, default="")) >= id:
+            raise BadInput(f"{where}: {id} is past, as ids ascend; state one after {last}")
+        state.serial = int(id.rpartition("_")[2]) - 1
+    yield
+    state.serial = max(serial, state.serial)
 
 
 Making: TypeAlias = Generator[tuple[str, Body], Any, None]
@@ -345,12 +375,14 @@ def _last_made(words: Iterable[str]) -> int:
     return max((int(number) for number in numbers if re.fullmatch("[0-9]{1,9}", number)), default=0)
 
 
-def make_portfolio(make: Callable[[str, Body], Any], making: Making) -> None:
-    """Make what an account tracks, each part by a function that returns the data of its reply."""
+def make_portfolio(make: Callable[[str, Body], Any], making: Making, made: Any = None) -> None:
+    """Make what an account tracks, each part by a function that returns the data of its reply.
+
+    `made` is that of the part that was made last, where the making is under way.
+    """
     with suppress(StopIteration):
-        operation, body = next(making)
         while True:
-            operation, body = making.send(make(operation, body))
+            made = make(*making.send(made))
 
 
 def _scan(domain: str, lists: list[str], scan: SiteScanSpec) -> Body:

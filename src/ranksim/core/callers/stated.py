@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 from ranksim.core.callers.portfolio import (
     AccountSpec,
+    CallsSpec,
     CooldownSpec,
     GeographySpec,
     KeySpec,
@@ -18,35 +19,50 @@ from ranksim.core.callers.portfolio import (
     UsedSpec,
 )
 from ranksim.core.clock import DAY, Micros, format_duration, iso
+from ranksim.core.contract.facts import RATE_LABELS
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
-from ranksim.core.rules import admission
+from ranksim.core.rules import admission, windows
 from ranksim.core.rules.terms import terms_of
-from ranksim.core.service.state import Account, Domain, Scan, State
+from ranksim.core.service.rate_limits import GRAPHQL_WINDOWS
+from ranksim.core.service.state import Account, Domain, Key, Scan, State
 
 LENGTH = 30 * DAY
 """How long the scenario of a world lasts that nobody limits."""
 
-Row = TypeVar("Row")
+NOT_IN_IT = (
+    "As a served world stood at the start. Not in it: jobs and their results, keyword briefs, events, "
+    "deliveries, which keyword has which label, calls without a key, keys of deleted domains, instants of "
+    "creation; what jobs under way reserve is spent."
+)
+"""What an export says of itself."""
 
 
 def stated_scenario(
-    state: State, policy: Policy, now: Micros, faults: Iterable[Mapping[str, Any]] = ()
+    state: State,
+    policy: Policy,
+    now: Micros,
+    faults: Iterable[Mapping[str, Any]] = (),
+    traffic: Micros | None = None,
 ) -> dict[str, Any]:
     """Return, as JSON, a scenario whose world begins as a service stands at an instant.
 
-    It states accounts, keys with tokens, domains, lists, keywords, labels, competitors, scans, endpoints with
-    secrets, what is used, and `faults`; what jobs under way reserve is spent. It has no past: no jobs, events
-    and deliveries, no windows of rate limits; ids are new. Raises BadInput for what no scenario states.
+    It states accounts, keys with tokens and calls in windows, which read `traffic` (µs) where that is not
+    `now`, domains, lists, keywords, labels, competitors, scans, endpoints with secrets, by their ids, what is
+    used, and `faults`. What it leaves out, its description says. Raises BadInput for what no scenario states.
     """
     names = _unique({id: account.name for id, account in state.accounts.items()})
+    ahead = 0 if traffic is None else traffic - now
     accounts = {
-        name: _account(state, policy, state.accounts[id], now).model_dump(mode="json", exclude_defaults=True)
+        name: _account(state, policy, state.accounts[id], now, ahead).model_dump(
+            mode="json", exclude_defaults=True
+        )
         for id, name in names.items()
     }
     receivers, disabled = {}, []
-    for number, endpoint in enumerate(state.endpoints.values(), 1):
-        receivers[f"endpoint-{number}"] = {
+    for id, endpoint in state.endpoints.items():
+        receivers[id] = {
+            "id": id,
             "account": names[endpoint.account],
             "domain": None if endpoint.domain is None else state.domains[endpoint.domain].host,
             "event_types": endpoint.event_types,
@@ -54,11 +70,12 @@ def stated_scenario(
             "secret": endpoint.secret,
         }
         if not endpoint.enabled:
-            off = {"at": iso(now), "do": "edit_endpoint", "receiver": f"endpoint-{number}", "enabled": False}
+            off = {"at": iso(now), "do": "edit_endpoint", "receiver": id, "enabled": False}
             disabled.append(off)
     stated = {"policy": policy.model_dump(mode="json")} if policy != Policy() else {}
     return {
         "scenario": 1,
+        "description": NOT_IN_IT,
         "start": iso(now),
         "length": format_duration(LENGTH),
         "seed": state.seed,
@@ -70,7 +87,7 @@ def stated_scenario(
     }
 
 
-def _account(state: State, policy: Policy, account: Account, now: Micros) -> AccountSpec:
+def _account(state: State, policy: Policy, account: Account, now: Micros, ahead: Micros) -> AccountSpec:
     domains = [state.domains[id] for id in account.domains]
     hosts = [domain.host for domain in domains]
     for place, host in enumerate(hosts):
@@ -82,21 +99,47 @@ def _account(state: State, policy: Policy, account: Account, now: Micros) -> Acc
         raise BadInput(
             f"account {account.name!r}: uses more slots than its plan has, which no scenario states"
         )
-    keys = {key.token: key for key in state.keys.values() if key.account == account.id and not key.withdrawn}
+    keys = {
+        key.token: key
+        for key in state.keys.values()
+        if key.account == account.id and not key.withdrawn and key.domain in (None, *account.domains)
+    }
     named = _unique({token: key.name for token, key in keys.items()})
     of = {id: domain.host for id, domain in state.domains.items()}
     return AccountSpec(
         plan=account.plan,
+        id=account.id,
         status=account.status,
         anchor=account.books.anchor,
         add_ons={name: number for name, number in account.add_ons.items() if number},
         environment="sandbox" if account.environment == "sandbox" else "production",
         keys=tuple(
-            KeySpec(name=named[token], token=token, domain=None if key.domain is None else of[key.domain])
+            KeySpec(
+                name=named[token],
+                token=token,
+                domain=None if key.domain is None else of[key.domain],
+                calls=_calls(key, now, ahead),
+            )
             for token, key in keys.items()
         ),
         sites=tuple(_sites(state, account, domains)),
         used=_used(state, policy, account, now),
+    )
+
+
+def _calls(key: Key, now: Micros, ahead: Micros) -> tuple[CallsSpec, ...]:
+    """Return the calls that a key's windows count, at instants of a clock that traffic is ahead of."""
+    return tuple(
+        CallsSpec.model_validate(
+            {
+                "of": RATE_LABELS[number % GRAPHQL_WINDOWS],
+                "count": count,
+                "at": at - ahead,
+                "graphql": number >= GRAPHQL_WINDOWS,
+            }
+        )
+        for number, (window, ring) in enumerate(zip(key.windows, key.rings, strict=True))
+        for at, count in windows.counted_calls(now + ahead, window, ring).items()
     )
 
 
@@ -136,6 +179,7 @@ def _sites(state: State, account: Account, domains: Iterable[Domain]) -> list[Si
         made.append(
             SiteSpec(
                 host=domain.host,
+                id=domain.id,
                 lists=tuple(stated),
                 scans=tuple(
                     _scan(scan, names) for scan in scans[domain.id] if names.keys() & set(scan.lists)

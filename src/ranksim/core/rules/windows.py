@@ -22,6 +22,7 @@ Integers and attributes only: the same functions run interpreted on slotted rows
 NumPy records and int64 arrays.
 """
 
+from collections import Counter
 from collections.abc import MutableSequence, Sequence
 
 from ranksim.core.clock import DISTANT_PAST
@@ -66,6 +67,30 @@ def _take_sliding(now: int, w: Window, ring: MutableSequence[int]) -> int:
     if w.kind == SLIDING_COUNTER:
         return _take_counter(now, w)
     return _take_bucket(now, w)
+
+
+def count_calls(at: int, w: Window, ring: MutableSequence[int], calls: int) -> None:
+    """Count calls that were made at an instant (µs), whether or not they would be admitted."""
+    w.counts_refused, restored = 1, w.counts_refused
+    for _ in range(calls):
+        take(at, w, ring)
+    w.counts_refused = restored
+
+
+def counted_calls(now: int, w: Window, ring: MutableSequence[int]) -> dict[int, int]:
+    """Return the calls of an untouched row that would stand as this one does at `now`, by instant (µs)."""
+    if standing(now, w, ring) == (w.limit, 0):
+        return {}
+    if w.kind == SLIDING_LOG:
+        oldest = w.head - _live(now, w, ring)
+        return Counter(ring[entry % w.limit] for entry in range(oldest, w.head))
+    if w.kind == SLIDING_COUNTER:
+        return {at: n for at, n in ((w.opened - w.length, w.previous), (w.opened, w.count)) if n}
+    if w.kind == GCRA:
+        missing = w.limit * w.length - w.level
+        calls = -(-missing // w.length)
+        return {w.opened - (calls * w.length - missing) // w.limit: calls}
+    return {w.opened: w.count}
 
 
 def remaining(now: int, w: Window, ring: MutableSequence[int]) -> int:

@@ -12,7 +12,7 @@ from ranksim.core.clock import instant
 from ranksim.core.contract.facts import JobKind, RateClass
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
-from ranksim.core.rules import idempotency
+from ranksim.core.rules import idempotency, windows
 from ranksim.core.rules.access import resolve
 from ranksim.core.rules.books import Books
 from ranksim.core.service import administration, deliveries, jobs, saved_state
@@ -494,6 +494,13 @@ class Service:
         """Let an operation on a domain cool down since an instant (µs), as if it had been accepted then."""
         self._advance(now)
         administration.set_cooldown(self._ctx, self._account(account), spend, domain, since)
+
+    def count_calls(self, token: str, window: int, at: int, count: int, now: int) -> None:
+        """Count calls of a key that were made at an instant (µs) in one of its windows, admitted or not."""
+        self._advance(now)
+        key = self.state.keys[token]
+        window %= len(key.windows)
+        windows.count_calls(at, key.windows[window], key.rings[window], count)
 
     def waive(self, limits: Collection[str], now: int) -> None:
         """Switch off limits, of `administration.LIMITS`, for everybody: these and no others."""

@@ -296,13 +296,6 @@ class State:
         self.serial += 1
         return self.serial
 
-    def continue_at(self, id: str) -> None:
-        """Let the next id be this one, of the form of ids. Raises ValueError for one that is past."""
-        number = int(id.rpartition("_")[2])
-        if number <= self.serial:
-            raise ValueError(f"{id} is past, as ids ascend; state one from {self.serial + 1:010d} on")
-        self.serial = number - 1
-
     def new_id(self, prefix: str) -> str:
         """Make an id that sorts after every earlier one of its prefix (U105)."""
         self.serial += 1

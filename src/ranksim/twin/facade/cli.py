@@ -339,7 +339,12 @@ def add_serve(app: typer.Typer, read: ReadWorld, read_origin: "ReadOrigin") -> N
     line, serving = "Serve a fake deployment of the API.", partial(serve, read=read, read_origin=read_origin)
     alone = command_of(ServeOptions, update_wrapper(serving, serve))
     made = add_group(app, "serve", line, BESIDE, alone=alone, group=_Serving)
-    add_group(made, "state", "Back up the world that a deployment serves.", state_cli.state_commands(read))
+    add_group(
+        made,
+        "state",
+        "Back up the world that a deployment serves.",
+        state_cli.state_commands(read, read_origin),
+    )
 
 
 def _check(state: Path | None, policy: "Policy") -> None:

@@ -30,6 +30,9 @@ class Timeline(Protocol):
     def saved(self) -> dict[str, Any]:
         """Return where it stands, as JSON."""
 
+    def lay_over(self, stated: dict[str, Any], now: Micros) -> dict[str, Any]:
+        """Return a scenario of the world as it stands at an instant, with what happens to it from then on."""
+
 
 Source: TypeAlias = tuple[str, Micros | None]
 """A scenario as text, and up to when it is simulated first."""
@@ -78,6 +81,10 @@ class Still:
     def saved(self) -> dict[str, Any]:
         """Return what it was saved as."""
         return self._saved
+
+    def lay_over(self, stated: dict[str, Any], now: Micros) -> dict[str, Any]:
+        """Return the scenario as it is."""
+        return stated
 
 
 class Unread:

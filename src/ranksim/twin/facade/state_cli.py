@@ -16,6 +16,7 @@ from ranksim.twin.facade.control_cli import TOKEN_VARIABLES, ask_control
 
 if TYPE_CHECKING:
     from ranksim.core.contract.policy import Policy
+    from ranksim.twin.facade.origin import ReadOrigin
 
 TIMEOUT_S = 600.0
 FORMS = ("state", "scenario")
@@ -27,52 +28,60 @@ PolicyFile = Annotated[
 ]
 
 
-def export_state(
-    source: Annotated[
-        str,
-        typer.Argument(metavar="URL|FILE", help="A running deployment, or a state file that nobody serves."),
-    ],
-    out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="Where to write the export, itself a state file.")
-    ],
-    control_token: Annotated[
-        str,
-        typer.Option(
-            envvar=["RANKSIM_SERVE_STATE_EXPORT_CONTROL_TOKEN", *TOKEN_VARIABLES],
-            help="The bearer token that the control API of a running deployment wants.",
-        ),
-    ] = "",
-    policy: PolicyFile = None,
-    form: Annotated[
-        str, typer.Option("--as", metavar="state|scenario", help="A state file, or a scenario in YAML.")
-    ] = "state",
-) -> None:
-    """Write a whole world into one file: state, keys, clock, saved worlds and fault rules.
+def _exporting(read_origin: "ReadOrigin") -> Callable[..., None]:
+    def export_state(
+        source: Annotated[
+            str,
+            typer.Argument(
+                metavar="URL|FILE", help="A running deployment, or a state file that nobody serves."
+            ),
+        ],
+        out: Annotated[
+            Path, typer.Argument(metavar="OUT", help="Where to write the export, itself a state file.")
+        ],
+        control_token: Annotated[
+            str,
+            typer.Option(
+                envvar=["RANKSIM_SERVE_STATE_EXPORT_CONTROL_TOKEN", *TOKEN_VARIABLES],
+                help="The bearer token that the control API of a running deployment wants.",
+            ),
+        ] = "",
+        policy: PolicyFile = None,
+        form: Annotated[
+            str, typer.Option("--as", metavar="state|scenario", help="A state file, or a scenario in YAML.")
+        ] = "state",
+    ) -> None:
+        """Write a whole world into one file: state, keys, clock, saved worlds and fault rules.
 
-    From a running deployment it is the world at one instant, whatever is asked of it meanwhile, and whether
-    it keeps a state file or not. As a scenario it is what `ranksim serve FILE` begins with: accounts, keys,
-    portfolios, use, endpoints and faults as they are now, without a past.
+        From a running deployment it is the world at one instant, whatever is asked of it meanwhile, and
+        whether it keeps a state file or not. As a scenario it is what `ranksim serve FILE` begins with:
+        accounts, keys, portfolios, use, endpoints and faults as they are now, and what the timeline does
+        next. What is not in it, its description says.
 
-    Examples:
+        Examples:
 
-    \b
-      ranksim serve state export http://127.0.0.1:8080 backup.db
-      ranksim serve state export world.db backup.db
-      ranksim serve state export http://127.0.0.1:8080 world.yaml --as scenario
-    """  # fmt: skip
-    if form not in FORMS:
-        raise BadInput(f"--as: expected one of {listed(FORMS, form)}, found {form!r}")
-    if source.startswith(("http://", "https://")):
-        path = "/export" if form == "state" else "/state?as=scenario"
-        exported = ask_control(source, control_token, path, timeout_s=TIMEOUT_S)
-    elif form == "state":
-        exported = _backup().export_file(Path(source), _policy(policy))
-    else:
-        exported = _backup().export_scenario(Path(source), _policy(policy))
-    _write(out, exported if form == "state" else _as_yaml(exported))
+        \b
+          ranksim serve state export http://127.0.0.1:8080 backup.db
+          ranksim serve state export world.db backup.db
+          ranksim serve state export http://127.0.0.1:8080 world.yaml --as scenario
+        """  # fmt: skip
+        if form not in FORMS:
+            raise BadInput(f"--as: expected one of {listed(FORMS, form)}, found {form!r}")
+        if source.startswith(("http://", "https://")):
+            path = "/export" if form == "state" else "/state?as=scenario"
+            exported = ask_control(source, control_token, path, timeout_s=TIMEOUT_S)
+        elif form == "state":
+            exported = _backup().export_file(Path(source), _policy(policy))
+        else:
+            exported = _backup().export_scenario(Path(source), _policy(policy), read_origin)
+        _write(out, exported if form == "state" else _as_yaml(exported))
+
+    return export_state
 
 
-def state_commands(read: Callable[[Path | None, Micros | None], dict[str, Any]]) -> Commands:
+def state_commands(
+    read: Callable[[Path | None, Micros | None], dict[str, Any]], read_origin: "ReadOrigin"
+) -> Commands:
     """Return the commands of `ranksim serve state`; `read` reads a scenario file as settings of a `Twin`."""
 
     def import_state(
@@ -110,7 +119,7 @@ def state_commands(read: Callable[[Path | None, Micros | None], dict[str, Any]])
             _write(state, _backup().export_file(export, _policy(policy)))
 
     return {
-        "export": (export_state, "Write a world into one file."),
+        "export": (_exporting(read_origin), "Write a world into one file."),
         "import": (import_state, "Begin a state file with it."),
     }
 

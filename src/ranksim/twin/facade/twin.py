@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from ranksim.core.callers.stated import stated_scenario
 from ranksim.core.clock import DISTANT_FUTURE, MINUTE, SECOND, Micros, iso
 from ranksim.core.contract.facts import RateClass
 from ranksim.core.contract.policy import Policy
@@ -128,6 +129,7 @@ class Twin:
         self.world_id = _new_world()
         self.service: Service | JournaledService = self._new_service(self.clock.now())
         if origin is not None:
+            self.clock.jump(origin.start, origin.start)  # which windows of the scenario have read
             self.faults.reset(seed, origin.faults)
             self.resume(self.clock.now())
 
@@ -438,6 +440,17 @@ class Twin:
             self.described(),
         ).dump(self.policy)
 
+    def stated(self) -> dict[str, Any]:
+        """Return, as JSON, a scenario that begins as the world stands, whose timeline goes on.
+
+        Raises BadInput for what no scenario states.
+        """
+        now = self.clock.now()
+        self.work(now)
+        faults, traffic = self.faults.stated(now), self.clock.traffic(now)
+        stated = stated_scenario(self.service.state, self.policy, now, faults, traffic)
+        return self.timeline.lay_over(stated, now)
+
     def described(self) -> Described:
         """Return the scenario that the world began with, if any, and where its timeline stands."""
         return None if self.origin is None else (self.origin.source, self.timeline.saved())
@@ -478,7 +491,7 @@ class Twin:
         now = self.clock.wall() if self.first is None else self.first
         service = self._new_service(now)
         self.faults.reset(self.seed, () if self.origin is None else self.origin.faults)
-        self._begin(service, now)
+        self._begin(service, now, None if self.origin is None else now)
         if self.requests is not None:
             self.requests.clear()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ranksim.core.callers.portfolio import PortfolioSpec, SiteSpec
 from ranksim.core.callers.programs import Arrivals, Python, Schedule
-from ranksim.core.clock import format_duration, iso
+from ranksim.core.clock import Micros, format_duration, iso
 from ranksim.core.contract.located import Part
 from ranksim.core.contract.parameters import check_path, check_unit
 from ranksim.core.contract.partly import LeftOut, Misfit
@@ -84,6 +84,8 @@ def _account_misfits(scenario: ScenarioFields) -> Iterator[Misfit]:
                 yield Misfit((*at, "keys", index), f"the key {key.name!r} is written twice; remove one")
             if key.domain is not None:
                 yield from _unknown((*at, "keys", index, "domain"), "domain", key.domain, account.hosts(name))
+            for number, calls in enumerate(key.calls):
+                yield from _later((*at, "keys", index, "calls", number, "at"), scenario, calls.at)
         if account.plan not in catalogue.plans:
             continue
         plan = catalogue.plans[account.plan]
@@ -97,9 +99,7 @@ def _account_misfits(scenario: ScenarioFields) -> Iterator[Misfit]:
         for number, cooling in enumerate(account.used.cooldowns if account.used is not None else ()):
             place = (*at, "used", "cooldowns", number)
             yield from _unknown((*place, "domain"), "domain", cooling.domain, account.hosts(name))
-            if cooling.since > scenario.start:
-                begun = f"begins after the world, which starts {iso(scenario.start)}"
-                yield Misfit((*place, "since"), begun, TIME)
+            yield from _later((*place, "since"), scenario, cooling.since)
 
 
 def _portfolio_misfits(
@@ -247,6 +247,11 @@ def _unknown(
         hint = f"expected one of {', '.join(names)}" if names else f"there is no {what} here; add one"
     named = WITHIN.get(what, ((SECTIONS[what], name),) if what in SECTIONS else SOLD)
     yield Misfit(path, f"no {what} {name!r}{of}; {hint}", named)
+
+
+def _later(path: tuple[Part, ...], scenario: ScenarioFields, when: Micros | None) -> Iterator[Misfit]:
+    if when is not None and when > scenario.start:
+        yield Misfit(path, f"begins after the world, which starts {iso(scenario.start)}", TIME)
 
 
 def _outside(path: tuple[Part, ...], scenario: ScenarioFields, moment: Moment) -> Iterator[Misfit]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from ranksim.core.callers.portfolio import Actor, fix_id, open_actor
+from ranksim.core.callers.portfolio import Actor, fixed_id, open_actor
 from ranksim.core.clock import Micros
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Body, Call, Reply
@@ -44,8 +44,8 @@ def _opened(service: Service, world: Scenario) -> tuple[dict[str, Actor], dict[s
         actor = actors[receiver.account]
         bound = None if receiver.domain is None else actor.hosts[receiver.domain]
         hook = {"url": receiver.address(name), "event_types": list(receiver.event_types), "domain_id": bound}
-        fix_id(service, f"receivers.{name}.id", receiver.id)
-        reply = host.app_call(actor, "webhooks.create", hook)
+        with fixed_id(service, f"receivers.{name}.id", receiver.id, service.state.endpoints):
+            reply = host.app_call(actor, "webhooks.create", hook)
         if reply.status >= 400 or reply.body is None:
             raise BadInput(f"receivers.{name}: the service refused the endpoint: {reply.body}")
         endpoints[name] = reply.body["data"]["id"]

@@ -14,6 +14,7 @@ from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply, Step
 from ranksim.core.service.service import Service
 from ranksim.twin.sim.misfits import in_time
 from ranksim.twin.sim.opening import opened_at, timeline_state
+from ranksim.twin.sim.pending import stated_receiver, with_pending
 from ranksim.twin.sim.receivers import SimulatedReceiver
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.settings import after, in_order
@@ -114,6 +115,28 @@ class ServedTimeline:
         """Return where it stands, as JSON."""
         down = [name for name, receiver in self.receivers.items() if receiver.down]
         return timeline_state(self.actors, self.endpoints, down, self._done)
+
+    def lay_over(self, stated: dict[str, Any], now: Micros) -> dict[str, Any]:
+        """Return a scenario of the world as it stands at an instant, with what happens to it from then on."""
+        names = {id: name for name, id in self.endpoints.items()}
+        receivers, timeline = (
+            {},
+            [
+                action | {"receiver": names.get(action["receiver"], action["receiver"])}
+                for action in stated["timeline"]
+            ],
+        )
+        for id, endpoint in stated["receivers"].items():
+            name = names.get(id, id)
+            receivers[name] = endpoint
+            if name in self.receivers:
+                receiver = self.receivers[name]
+                receivers[name] = endpoint | stated_receiver(receiver.spec, self.scenario.start, now)
+                if receiver.down:
+                    timeline.append({"at": iso(now), "do": "receiver_down", "receiver": name})
+        pending = ((at, action) for at, _, action in self._actions[self._done :])
+        stated = {**stated, "receivers": receivers, "timeline": timeline}
+        return with_pending(stated, self.scenario, now, pending, self.actors)
 
     # What actions are done to
 

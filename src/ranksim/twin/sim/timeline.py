@@ -266,12 +266,14 @@ def _apply_to_account(world: TimelineWorld, action: OfAccount) -> None:
                 world.app_call(actor, "domains.delete", None, client=CLIENT, id=actor.forget(host))
         case AddKeywords():
             for domain in _domains(actor, action.domain):
-                words = actor.fresh_words(domain, action.count)
-                body: Body = {"list_id": actor.lists[domain][0], "keywords": words}
-                world.app_call(actor, "keywords.create", body, client=CLIENT)
+                for list_id in actor.lists[domain][:1]:
+                    words = actor.fresh_words(domain, action.count)
+                    body: Body = {"list_id": list_id, "keywords": words}
+                    world.app_call(actor, "keywords.create", body, client=CLIENT)
         case RemoveKeywords():
             for domain in _domains(actor, action.domain):
-                _remove_keywords(world, actor, actor.lists[domain][0], action.count)
+                for list_id in actor.lists[domain][:1]:
+                    _remove_keywords(world, actor, list_id, action.count)
         case _:
             assert_never(action)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import simpy
 
 from ranksim.core.callers.network import Ways
-from ranksim.core.callers.portfolio import AccountSpec, Actor, fix_id, open_actor
+from ranksim.core.callers.portfolio import AccountSpec, Actor, fixed_id, open_actor
 from ranksim.core.callers.programs import Python, program_of
 from ranksim.core.callers.steps import Received, Send
 from ranksim.core.clock import Micros, iso
@@ -342,8 +342,8 @@ class World(SimpyClock):
                 "event_types": list(spec.event_types),
                 "domain_id": actor.hosts[spec.domain] if spec.domain is not None else None,
             }
-            fix_id(self.service, f"receivers.{name}.id", spec.id)
-            reply = self.app_call(actor, "webhooks.create", body)
+            with fixed_id(self.service, f"receivers.{name}.id", spec.id, self.service.state.endpoints):
+                reply = self.app_call(actor, "webhooks.create", body)
             if reply.status >= 400 or reply.body is None:
                 detail = (reply.body or {}).get("detail", "")
                 raise BadInput(f"receivers.{name}: the service refused the endpoint: {detail}")

@@ -10,7 +10,6 @@ from pydantic import Field
 from pydantic_core import to_json
 from typing_extensions import TypedDict  # typing's has too little for pydantic before Python 3.12
 
-from ranksim.core.callers.stated import stated_scenario
 from ranksim.core.clock import iso
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.errors import BadInput
@@ -174,13 +173,11 @@ async def get_state(twin: Twin, query: StateQuery) -> bytes:
     """Give all state of the service as JSON, secrets included: times in µs, money in µUSD.
 
     `?as=scenario` gives a scenario of what a file states of it: accounts, keys, portfolios, use, endpoints,
-    faults.
+    faults, and what its timeline does from now on.
     """
     if query.form == "state":
         return twin.service.save()
-    now = twin.now()
-    twin.work(now)
-    return to_json(stated_scenario(twin.service.state, twin.policy, now, twin.faults.stated(now)))
+    return to_json(twin.stated())
 
 
 SCENARIO = {"start": "2026-03-04T10:00:00Z", "length": "1d", "accounts": {"acme": {"plan": "pro"}}}

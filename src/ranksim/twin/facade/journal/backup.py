@@ -13,11 +13,11 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from ranksim.core.callers.stated import stated_scenario
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.twin.facade.journal.sqlite import StateFile, pack_file
 from ranksim.twin.facade.journal.write_ahead import WriteAheadLog, dump_world
+from ranksim.twin.facade.origin import ReadOrigin, Unread
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.snapshots import policy_digest
 from ranksim.twin.facade.twin import Twin
@@ -41,12 +41,12 @@ class SoundFile:
     """The world that it leads to."""
 
 
-def verify_file(path: Path, policy: Policy) -> SoundFile:
+def verify_file(path: Path, policy: Policy, read_origin: ReadOrigin = Unread) -> SoundFile:
     """Read all of a state file, and replay it, in a copy: the file stays as it is.
 
     Raises BadInput, also for a file that holds less than was acknowledged.
     """
-    twin = Twin(policy, sender=Scripted(), clock="manual", empty=True)
+    twin = Twin(policy, sender=Scripted(), clock="manual", empty=True, read_origin=read_origin)
     with _copied(path) as copy:
         try:
             file = StateFile(copy, policy_digest(policy))
@@ -66,11 +66,9 @@ def export_file(path: Path, policy: Policy) -> bytes:
     return pack_file(dump_world(verify_file(path, policy).twin), policy_digest(policy))
 
 
-def export_scenario(path: Path, policy: Policy) -> bytes:
+def export_scenario(path: Path, policy: Policy, read_origin: ReadOrigin) -> bytes:
     """Return a state file as a scenario, in JSON. Raises BadInput, also for what no scenario states."""
-    twin = verify_file(path, policy).twin
-    faults = twin.faults.stated(twin.now())
-    return to_json(stated_scenario(twin.service.state, twin.policy, twin.now(), faults))
+    return to_json(verify_file(path, policy, read_origin).twin.stated())
 
 
 def begin_file(beginning: dict[str, Any]) -> bytes:
