@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 PANEL_GAP = 0.28
 """Between two panels, as a share of a panel's height: room for the title of the lower."""
 
+APART_GAP = 0.5
+"""The same between panels that have axes of their own, which want room, too."""
+
 Labels: TypeAlias = list[Label]
 
 SAMPLED = ("slots", "windows", "queues")
@@ -53,24 +56,26 @@ def of_many(title: str, drawn: int, total: int, noun: str) -> str:
     return f"{title} ({drawn} of {total} {noun} shown)" if drawn < total else title
 
 
-def panels(ax: Axes, titles: Sequence[str]) -> list[Axes]:
+def panels(ax: Axes, titles: Sequence[str], *, apart: bool = False) -> list[Axes]:
     """Return a panel for each title, one below the other on the same times; where there is one, the Axes.
 
-    The Axes keep their title and the names of their axes.
+    The Axes keep their title and the names of their axes. Panels `apart` have each an axis of its own below,
+    and one has its title, too.
     """
-    if len(titles) == 1:
+    if len(titles) == 1 and not apart:
         return [ax]
     ax.set_xticks([])
     ax.set_yticks([])
     ax.patch.set_visible(False)
     ax.spines[:].set_visible(False)
-    height = 1 / (len(titles) * (1 + PANEL_GAP))  # room above the first, too
+    gap = APART_GAP if apart else PANEL_GAP
+    height = 1 / (len(titles) + (len(titles) - 1) * gap + PANEL_GAP)  # room above the first, too
     made: list[Axes] = []
     for at, name in enumerate(titles):
-        bottom = 1 - (at + 1) * height * (1 + PANEL_GAP)
-        panel = ax.inset_axes((0, bottom, 1, height), sharex=made[0] if made else None)
+        bottom = 1 - (at + 1 + at * gap + PANEL_GAP) * height
+        panel = ax.inset_axes((0, bottom, 1, height), sharex=made[0] if made and not apart else None)
         panel.set_title(name, loc="left", fontsize=9, color=INK, pad=3)
-        if at < len(titles) - 1:
+        if at < len(titles) - 1 and not apart:
             panel.tick_params(labelbottom=False)
         made.append(panel)
     ax.xaxis.labelpad, ax.yaxis.labelpad = 30, 34

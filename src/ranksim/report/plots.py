@@ -27,7 +27,8 @@ from ranksim.report.figure import (
 )
 from ranksim.report.over_time import grouped, total
 from ranksim.report.tables import Tables
-from ranksim.report.usage_plots import jobs, meters, slots, spend, windows
+from ranksim.report.usage_plots import meters, slots, spend
+from ranksim.report.waiting_plots import jobs, windows
 from ranksim.report.webhook_plots import bar_width, delays, deliveries, timeline
 
 if TYPE_CHECKING:

@@ -91,6 +91,15 @@ def replication(index: int, granted: int, refused: int, **changes: Any) -> Repli
                 }
             ],
         },
+        "hours": {
+            "windows": [
+                {
+                    **{"account": "acme", "key": "main", "rate_class": "expensive"},
+                    **{"profile": [[0, 0, 4, 1]], "days": [[0, 4 + 2 * index, index]]},
+                }
+            ],
+            "queues": [{"kind": "rank_run", "profile": [[0, 0, 3, 1]], "days": [[0, 3, 0]]}],
+        },
         "notes": {"odd": 2},
     }
     return Replication(**(fields | changes))

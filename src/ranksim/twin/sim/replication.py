@@ -29,6 +29,10 @@ class Replication:
     - `consulted`: the fields of the policy that the service read, which are no statistics
     - `network` by client that calls over one: `unanswered`, how many calls got no reply in time, and
       `response_time`, of the others (histogram, µs); empty without a network
+    - `hours` by table, of runs longer than ten days: rows of a series' names, `profile`, rows of whether at a
+      weekend (0 or 1), hour of the day (UTC), most in that hour, and how many days had that; and `days`, rows
+      of the hour with the day's most, that, and of windows how many calls were refused that day; what was 0
+      is left out
     """
 
     seed: int
@@ -42,11 +46,10 @@ class Replication:
     network: dict[str, dict[str, Any]] = field(default_factory=dict)
     consulted: tuple[str, ...] = ()
     invoices: list[dict[str, Any]] = field(default_factory=list)
+    hours: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the statistics as one dict, for JSON; without `network` where there is none."""
+        """Return the statistics as one dict, for JSON; without `network` and `hours` where there are none."""
         plain = asdict(self)
         del plain["consulted"]
-        if not self.network:
-            del plain["network"]
-        return plain
+        return {name: value for name, value in plain.items() if value or name not in ("network", "hours")}

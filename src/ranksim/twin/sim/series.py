@@ -89,20 +89,27 @@ class SampledSeries:
 
     def _rows(self, table: str, state: State, kinds: Container[Hashable]) -> list[dict[str, Any]]:
         accounts = account_names(state)
-        names = SERIES[table].labels
         rows: list[dict[str, Any]] = []
-        for (first, *rest), series in self._tables[table].items():
-            if table == "queues":
-                if first not in kinds:
-                    continue
-                labels = [str(first)]
-            elif table == "windows":
-                key = state.keys[str(first)]
-                labels = [accounts[key.account], key.name, *map(str, rest)]
-            else:
-                labels = [accounts[str(first)], *map(str, rest)]
-            rows.append({**dict(zip(names, labels, strict=True)), "peak": series.peak, **series.columns})
-        return sorted(rows, key=lambda row: [str(row[name]) for name in names])
+        for which, series in self._tables[table].items():
+            if table != "queues" or which[0] in kinds:
+                labels = dict(
+                    zip(SERIES[table].labels, series_names(state, accounts, table, which), strict=True)
+                )
+                rows.append({**labels, "peak": series.peak, **series.columns})
+        return sorted(rows, key=lambda row: [str(row[label]) for label in SERIES[table].labels])
+
+
+def series_names(
+    state: State, accounts: Mapping[str, str], table: str, which: tuple[Hashable, ...]
+) -> tuple[str, ...]:
+    """Return the labels of a series by what names it in the service; `accounts` are the names by id."""
+    first, *rest = map(str, which)
+    if table == "queues":
+        return (first,)
+    if table == "windows":
+        key = state.keys[first]
+        return accounts[key.account], key.name, *rest
+    return accounts[first], *rest
 
 
 def account_names(state: State) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""What one replication counts and samples, in memory that does not grow with the length of the run.
+"""What one replication counts and samples, in memory that does not grow with the length of the run; but for a
+peak a day of each series of a long one.
 
 A `ReplicationTally` observes everything that happens; `finish` gives a `Replication`.
 """
@@ -7,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ranksim.core.clock import DISTANT_FUTURE, Micros, billing_month, iso
+from ranksim.core.clock import DISTANT_FUTURE, HOUR, Micros, billing_month, iso
 from ranksim.core.contract.facts import JobKind, RateClass
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.rules.admission import held_at, reserved_at, settled_at, used_at
@@ -29,8 +31,9 @@ from ranksim.core.service.operations import TABLE
 from ranksim.core.service.service import Service
 from ranksim.core.service.state import Account, State
 from ranksim.twin.sim.histogram import Histogram
+from ranksim.twin.sim.hours import Hours
 from ranksim.twin.sim.replication import Replication
-from ranksim.twin.sim.series import SampledSeries, account_names
+from ranksim.twin.sim.series import SampledSeries, account_names, series_names
 from ranksim.twin.sim.tallies import DeliveryTally, JobTally, Outages
 
 if TYPE_CHECKING:
@@ -92,11 +95,14 @@ class ReplicationTally:
         self.catalogue = catalogue
         self.on_sample = on_sample
         self._cut = start + warm_up if warm_up else DISTANT_FUTURE
+        self._hours = Hours(start, length)
+        self._due = min(self._cut, self._hours.due)
         self._stride = max(1, -(-length // (max(1, sample_every) * MAX_SAMPLES)))
         self._turn = 0
         self._sampled: Micros | None = None
         self._calls: dict[tuple[str, str, str, int, str, int], int] = {}
         self._rates: dict[tuple[str, str, bool], list[int]] = {}
+        self._windows: dict[tuple[str, str], list[int]] = {}
         self._no_slots: dict[str, int] = {}
         self._jobs: dict[str, JobTally] = {}
         self._waiting: dict[str, Micros] = {}
@@ -138,8 +144,8 @@ class ReplicationTally:
 
     def call(self, now: Micros, client: str, call: Call, reply: Reply) -> None:
         """Count a call and its reply."""
-        if now >= self._cut:
-            self.reset(self._cut)
+        if now >= self._due:
+            self._pass(now)
         code = reply.code
         what = (client, reply.operation, reply.outcome, reply.status, code, reply.check)
         self._calls[what] = self._calls.get(what, 0) + 1
@@ -198,7 +204,10 @@ class ReplicationTally:
         self._calls.clear()
         self._travels.clear()
         self._rates.clear()
+        self._windows.clear()
         self._no_slots.clear()
+        self._hours.reset(now)
+        self._due = self._hours.due
         self._series.clear()
         self._invoiced.clear()
         for kind, jobs in self._jobs.items():
@@ -217,6 +226,8 @@ class ReplicationTally:
         self._deliveries.open_unanswered(state)
         if self._sampled != now:
             self._read(now, now - 1, state, keep=True)
+        if now > self._hours.due - HOUR:
+            self._close_hour()
         for jobs in self._jobs.values():
             jobs.pass_time(now)
         notes = dict(self._notes)
@@ -242,6 +253,7 @@ class ReplicationTally:
             },
             consulted=service.consulted(),
             invoices=self._invoice_rows(state),
+            hours=self._hours.rows(partial(series_names, state, account_names(state))),
         )
 
     # Jobs and deliveries
@@ -258,9 +270,29 @@ class ReplicationTally:
         return self._deliveries
 
     def _pass(self, now: Micros) -> None:
-        """Drop what came before the end of the warm-up, once that has passed."""
+        """Drop what came before the end of the warm-up, once that has passed; close hours that are over."""
         if now >= self._cut:
             self.reset(self._cut)
+        while now >= self._hours.due:
+            self._close_hour()
+        self._due = min(self._cut, self._hours.due)
+
+    def _close_hour(self) -> None:
+        self._fold_rates()
+        for kind, jobs in self._jobs.items():
+            self._hours.observe("queues", (kind,), jobs.at_once)
+            jobs.at_once = jobs.running + jobs.queue
+        self._hours.close()
+
+    def _fold_rates(self) -> None:
+        """Put what replies told of operations together by window, for the sample and the hour."""
+        for (token, operation, refused), (count, left, limit) in self._rates.items():
+            which = token, self.rate_class_of.get(operation, "")
+            window = self._windows.setdefault(which, [0, 0, NO_LIMIT, 0])
+            window[refused] += count
+            window[2:] = min(window[2:], [left, limit])
+            self._hours.observe("windows", which, limit - left, count if refused else 0)
+        self._rates.clear()
 
     # Samples
 
@@ -288,21 +320,16 @@ class ReplicationTally:
             self._read_queues(now)
 
     def _read_windows(self, now: Micros, at: Micros, state: State) -> None:
-        rates: dict[tuple[str, str], tuple[list[int], list[tuple[int, int]]]] = {}
-        for (token, operation, refused), (count, left, limit) in self._rates.items():
-            rate_class = self.rate_class_of.get(operation, "")
-            counts, readings = rates.setdefault((token, rate_class), ([0, 0], []))
-            counts[refused] += count
-            readings.append((left, limit))
-        self._rates.clear()
+        self._fold_rates()
         for token, key in state.keys.items():
             for which in RateClass:
-                counts, readings = rates.get((token, which.label), ([0, 0], []))
+                *counts, left, limit = self._windows.get((token, which.label), (0, 0, NO_LIMIT, 0))
                 window = key.windows[which]
                 still = remaining(at, window, key.rings[which])
-                left, limit = min([*readings, (still, window.limit)])
+                left, limit = min((left, limit), (still, window.limit))
                 row = (*counts, still, limit - left, limit, window.length)
                 self._series.add("windows", (token, which.label), now, row, True)
+        self._windows.clear()
 
     def _read_queues(self, now: Micros) -> None:
         for kind in JobKind:

@@ -17,6 +17,7 @@ from ranksim.inference.estimate import Estimate
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.means import estimate
 from ranksim.inference.shares import clustered
+from ranksim.twin.sim.hours import DAYS, HOURS, by_day, by_hour
 from ranksim.twin.sim.metric_families import (
     ENDPOINTS,
     FAMILIES,
@@ -215,6 +216,14 @@ def _series(table: str) -> Table:
     return Table(rows, ("t", *labels, *columns, *ENDS))
 
 
+def _by_hour(table: str) -> Table:
+    return Table(lambda run: by_hour(run.replications, table), HOURS[table])
+
+
+def _by_day(table: str) -> Table:
+    return Table(lambda run: by_day(run.replications, table, run.level), DAYS[table])
+
+
 # Jobs and deliveries
 
 
@@ -319,6 +328,8 @@ TABLES = {
     "calls": _calls("client", "operation", "outcome", "status"),
     "refusals": _refusals("code", "check", "client", "operation", of=("client", "operation")),
     **{table: _series(table) for table in SERIES},
+    **{f"{table}_by_hour": _by_hour(table) for table in HOURS},
+    **{f"{table}_by_day": _by_day(table) for table in DAYS},
     "jobs": Table(_jobs, ("kind", *_columns(JOBS, "wait_mean"))),
     "attempts": Table(_attempts, ("attempt", *_ends(*ATTEMPTS))),
     "deliveries": Table(
@@ -336,6 +347,8 @@ TABLES = {
 
 `low` and `high` are about the column before them; in a series about its `measured` one. Quantiles of waits
 and of delays are those of a replication, on average, as those of metrics are.
+`…_by_hour` and `…_by_day` are of runs longer than ten days: how much days have at most in an hour, the median
+and the middle 80 % of the days of all replications; and the most of each day, whose hour is `at`.
 `operations`, `codes` and `attempts` are of all clients and endpoints together, `levels` how full each
 allowance was at the end and at most, and a code's share one of all refusals. A stretch of `delivering` has
 the attempts made in it, and of the events that came in it the longest delay and how many were lost; one
@@ -358,7 +371,7 @@ def quantities(table: str) -> dict[str, str]:
     for column in COLUMNS[table]:
         if column.endswith("_uusd"):
             quantities[column] = "money"
-        elif column in ("t", "until", *_ends("disabled_at")):
+        elif column in ("t", "at", "until", *_ends("disabled_at")):
             quantities[column] = "instant"
         elif column in ("delay", "length") or column.startswith("wait_"):
             quantities[column] = "duration"

@@ -41,7 +41,8 @@ class JobTally:
     """The jobs of a kind, and their pool as it stands since `changed`.
 
     `busy`, `offered` and `waiting` are integrals over time (µs) of the pool's `running` jobs, its `capacity`
-    (None: unlimited) and its `queue`. `most_running` and `most_queued` are the most since the sample before.
+    (None: unlimited) and its `queue`. `most_running` and `most_queued` are the most since the sample before,
+    `at_once` the most of both together since the hour began.
     """
 
     changed: Micros = 0
@@ -50,6 +51,7 @@ class JobTally:
     queue: int = 0
     most_running: int = 0
     most_queued: int = 0
+    at_once: int = 0
     max_waiting: int = 0
     offered: int | None = 0
     busy: int = 0
@@ -69,6 +71,8 @@ class JobTally:
             self.max_waiting = max(self.max_waiting, queue)
         if running > self.most_running:
             self.most_running = running
+        if running + queue > self.at_once:
+            self.at_once = running + queue
 
     def pass_time(self, now: Micros) -> None:
         """Integrate the pool up to `now`."""
@@ -96,6 +100,7 @@ class JobTally:
             queue=self.queue,
             most_running=self.running,
             most_queued=self.queue,
+            at_once=self.running + self.queue,
             max_waiting=self.queue,
             offered=None if self.capacity is None else 0,
         )

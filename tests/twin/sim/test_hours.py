@@ -1,0 +1,204 @@
+"""What is kept of the hours of a long run: against counts of its trace and of its events, and by hand."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median_low
+from typing import Any
+
+import pytest
+from tests.kit.results import START
+from tests.twin.sim.test_statistics import service
+
+from ranksim.core.clock import DAY, HOUR, MINUTE, instant
+from ranksim.core.service.events import JobEnded, JobQueued
+from ranksim.report import plots
+from ranksim.twin.sim.hours import Hours
+from ranksim.twin.sim.replication import Replication
+from ranksim.twin.sim.results import Result
+from ranksim.twin.sim.runner import run
+from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.statistics import ReplicationTally, tally_of
+from ranksim.twin.sim.world import World
+
+TEXT = """
+scenario: 1
+start: 2026-03-05T00:00:00Z
+length: 12d
+seed: 3
+accounts: {shop: {plan: pro, keys: [runs, dashboard], portfolio: {domains: 30, keywords: 5}}}
+clients:
+  nightly: {kind: schedule, account: shop, key: runs, job: rank_run, domains: 25, every: day, at: "01:30"}
+  dashboard:
+    kind: caller
+    account: shop
+    key: dashboard
+    mix: {slots.get: 1}
+    every: 20m
+    arrivals: poisson
+    rhythm: {hours: [0,0,0,0,0,0,1,2,4,8,9,9,6,8,9,9,8,5,2,1,1,0,0,0], days: [9,9,9,9,9,1,1]}
+pools: {rank_run: {capacity: 3, duration: {lognormal: {median: 20m, sigma: 0.6}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    path = tmp_path_factory.mktemp("hours") / "shop.yaml"
+    path.write_text(TEXT)
+    return Scenario.load(path)
+
+
+class Watched(ReplicationTally):
+    """A tally that notes when jobs come and end, by their events alone."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.changes: list[tuple[int, int]] = []
+
+    def observe(self, events: Any) -> None:
+        events = list(events)
+        queued = [(event.at, 1) for event in events if isinstance(event, JobQueued)]
+        self.changes += queued + [(event.at, -1) for event in events if isinstance(event, JobEnded)]
+        super().observe(events)
+
+
+def hour_of(at: datetime) -> datetime:
+    return at.replace(minute=0, second=0, microsecond=0)
+
+
+def check(result: Result, table: str, column: str, most: dict[datetime, int], **series: str) -> None:
+    """Compare both tables of a series with the most of each hour, as it was counted elsewhere."""
+    first = datetime.fromtimestamp(result.replications[0].start / 1e6, UTC)
+    hours = [first + timedelta(hours=number) for number in range(12 * 24)]
+    among = {"all": range(7), "weekdays": range(5), "weekend": range(5, 7)}
+    rows = [row for row in result.tables[f"{table}_by_hour"] if series.items() <= row.items()]
+    assert len(rows) == 72
+    for row in rows:
+        of_days = sorted(
+            most.get(at, 0) for at in hours if at.hour == row["hour"] and at.weekday() in among[row["days"]]
+        )
+        assert row["median"] == median_low(of_days), row
+        assert row["p90"] == of_days[-(-9 * len(of_days) // 10) - 1], row
+        assert row["p10"] == of_days[-(-len(of_days) // 10) - 1], row
+    days = [row for row in result.tables[f"{table}_by_day"] if series.items() <= row.items()]
+    assert len(days) == 12
+    for number, row in enumerate(days):
+        of_hours = {at: most.get(at, 0) for at in hours[24 * number : 24 * number + 24]}
+        assert row[column] == max(of_hours.values())
+        highest = next((at for at, value in of_hours.items() if value and value == row[column]), None)
+        assert row["at"] == (None if highest is None else round(highest.timestamp() * 1e6))
+
+
+def test_the_tables_of_windows_agree_with_what_the_replies_of_the_trace_say(
+    scenario: Scenario, tmp_path: Path
+) -> None:
+    result = run(scenario, replications=1, trace=tmp_path / "trace.jsonl")
+    most: dict[str, dict[datetime, int]] = {"runs": defaultdict(int), "dashboard": defaultdict(int)}
+    refused: dict[Any, int] = defaultdict(int)
+    for line in (tmp_path / "trace.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        if "RateLimit-Limit" not in (entry.get("response_headers") or {}):
+            continue
+        headers = entry["response_headers"]
+        at = datetime.fromtimestamp(entry["sent"] / 1e6, UTC)
+        key = "dashboard" if entry["method"] == "GET" else "runs"
+        used = int(headers["RateLimit-Limit"]) - int(headers["RateLimit-Remaining"])
+        most[key][hour_of(at)] = max(most[key][hour_of(at)], used)
+        refused[key, at.date()] += entry["status"] == 429
+    assert sum(most["dashboard"].values()) > 100
+    check(result, "windows", "fullest", most["dashboard"], key="dashboard", rate_class="read")
+    check(result, "windows", "fullest", most["runs"], key="runs", rate_class="expensive")
+    for row in result.tables["windows_by_day"]:
+        assert row["refused"] == refused[row["key"], datetime.fromtimestamp(row["t"] / 1e6, UTC).date()]
+    assert sum(refused.values()) == 12 * 5  # 25 starts at once, 20 of which pass
+
+
+def test_the_tables_of_queues_agree_with_the_events_of_jobs(scenario: Scenario) -> None:
+    tally = tally_of(scenario, Watched)
+    world = World(scenario, seed=5, tally=tally)
+    world.run()
+    result = Result("shop", 1, [tally.finish(scenario.end, world.service)])
+    most: dict[datetime, int] = defaultdict(int)
+    number, changes = 0, sorted(tally.changes)
+    for (at, change), (until, _) in zip(changes, [*changes[1:], (scenario.end, 0)], strict=True):
+        number += change
+        hour = at // HOUR
+        while until > at and hour * HOUR < until:
+            moment = datetime.fromtimestamp(hour * 3600, UTC)
+            most[moment] = max(most[moment], number)
+            hour += 1
+    assert max(most.values()) > 20
+    check(result, "queues", "jobs", most, kind="rank_run")
+
+
+def test_a_result_of_before_opens_and_is_drawn_over_time(scenario: Scenario) -> None:
+    result = run(scenario, replications=1)
+    plain = json.loads(result.to_json())
+    assert plain["replications"][0].pop("hours")
+    before = Result.from_json(json.dumps(plain))
+    again = Result.from_json(result.to_json())
+    assert again.tables == result.tables
+    for table in ("windows", "queues"):
+        assert before.tables[f"{table}_by_day"] == before.tables[f"{table}_by_hour"] == []
+        assert before.tables[table] == result.tables[table]
+    for name, panels in {"windows": 2, "jobs": 0}.items():
+        ax = plots.plot(before.tables, name)
+        assert len(ax.child_axes) == panels
+        assert ax.get_title()
+    assert [len(result.plot(name).child_axes) for name in ("windows", "jobs")] == [4, 2]
+
+
+def test_of_ten_days_nothing_is_kept() -> None:
+    for length, kept in ((10 * DAY, 0), (10 * DAY + HOUR, 1)):
+        hours = Hours(START, length)
+        hours.observe("queues", ("rank_run",), 3)
+        hours.close()
+        assert len(hours.rows(lambda table, which: which)) == kept
+        assert (hours.due < START + DAY) == bool(kept)
+
+
+def test_jobs_of_hours_in_which_nothing_happens_are_kept() -> None:
+    start = instant("2026-03-06T00:00:00Z")
+    tally = ReplicationTally(start, 12 * DAY, DAY)
+    tally.pool(start + 30 * MINUTE, "crawl", 2, 2, 5)
+    tally.pool(start + 40 * MINUTE, "crawl", 2, 2, 1)
+    tally.pool(start + 5 * HOUR + 1, "crawl", 0, 2, 0)
+    tally.pool(start + 25 * HOUR, "crawl", 1, 2, 0)
+    tally.pool(start + 25 * HOUR + 1, "crawl", 0, 2, 0)
+    (row,) = tally.finish(start + 12 * DAY, service()).hours["queues"]
+    friday = [[0, 0, 7, 1], *([0, hour, 3, 1] for hour in range(1, 6))]
+    assert row == {
+        "kind": "crawl",
+        "profile": [*friday, [1, 1, 1, 1]],
+        "days": [[start, 7, 0], [start + 25 * HOUR, 1, 0]],
+    }
+
+
+def test_what_comes_before_the_end_of_the_warm_up_is_dropped() -> None:
+    start = instant("2026-03-02T00:00:00Z")
+    tally = ReplicationTally(start, 12 * DAY, DAY, warm_up=DAY + 30 * MINUTE)
+    tally.pool(start, "crawl", 9, None, 0)
+    tally.pool(start + DAY + 29 * MINUTE, "crawl", 2, None, 0)
+    tally.pool(start + DAY + 45 * MINUTE, "crawl", 0, None, 0)
+    replication = tally.finish(start + 12 * DAY, service())
+    assert replication.hours["queues"][0]["days"] == [[start + DAY, 2, 0]]
+    first, *_ = Result("late", 1, [replication]).tables["queues_by_day"]
+    assert (first["t"], first["at"], first["jobs"]) == (start + DAY + 30 * MINUTE, start + DAY, 2)
+
+
+def replication(index: int, *days: list[int]) -> Replication:
+    hours = {"queues": [{"kind": "crawl", "profile": [], "days": list(days)}]} if days else {}
+    return Replication(index, START, START + 11 * DAY, [], {}, [], {}, {}, hours=hours)
+
+
+def test_a_day_of_replications_is_their_mean_in_the_hour_that_most_have() -> None:
+    late, early = START + 20 * HOUR, START + 3 * HOUR
+    several = [[early, 9, 0]], [[late, 4, 0]], [[late, 2, 0]], []
+    result = Result("days", 1, [replication(index, *days) for index, days in enumerate(several)])
+    first, second, *_ = result.tables["queues_by_day"]
+    assert (first["jobs"], first["at"], len(result.tables["queues_by_day"])) == (15 / 4, late, 11)
+    assert first["low"] < 15 / 4 < first["high"]
+    assert (second["jobs"], second["at"], second["low"], second["high"]) == (0, None, 0, 0)
