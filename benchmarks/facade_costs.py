@@ -3,7 +3,8 @@
 Servers that do more and more of what the facade does, and a bare handler, are asked in turn, a slice of some
 hundred requests each, over 32 connections. What counts is the processor time of the server, user and system,
 and of each the best slice, so that what else the machine does disturbs little. The journal of requests is
-full, as it is after a while.
+full, as it is after a while. `--before ../other` asks the facade of another checkout and this one in turn
+instead, and tells their memory too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import median
 
 HERE = Path(__file__).resolve().parents[1]
 
@@ -39,6 +41,7 @@ class Server:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
+        self.pid = process.pid
         port, self.key, self.domain = process.stdout.readline().split()
         common = f"Host: 127.0.0.1\r\nAuthorization: Bearer {self.key}\r\nAccept: */*\r\nUser-Agent: load\r\n"
         body = json.dumps({"domain_id": self.domain, "keywords": ["trail shoes"]})
@@ -50,6 +53,11 @@ class Server:
             ).encode(),
         }
         self.port = int(port)
+
+    def memory(self) -> float:
+        """Return the most memory that it has held, in MiB."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
+        return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
     def cost(self, method: str) -> float:
         """Ask a slice of requests over connections of its own; return the processor time of each, in µs."""
@@ -96,13 +104,13 @@ def received(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def running(name: str) -> Iterator[Server]:
-    """Run a server."""
+def running(name: str, checkout: Path = HERE) -> Iterator[Server]:
+    """Run a server, of the code of a checkout."""
     process = subprocess.Popen(
         [sys.executable, str(HERE / "benchmarks" / "facade_servers.py"), name],
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(HERE / "src")},
+        env=os.environ | {"PYTHONPATH": str(checkout / "src"), "PYTHONHASHSEED": "0"},
     )
     try:
         yield Server(process)
@@ -115,12 +123,29 @@ def costs(names: Sequence[str], method: str, slices: int) -> list[float]:
     """Ask servers in turn; return what a request costs each in its best slice, in µs."""
     with ExitStack() as stack:
         servers = [stack.enter_context(running(name)) for name in names]
-        found: list[list[float]] = [[] for _ in servers]
-        for number in range(slices):
-            order = range(len(servers)) if number % 2 else reversed(range(len(servers)))
-            for index in order:
-                found[index].append(servers[index].cost(method))
-    return [min(each) for each in found]
+        rounds = [slice_of(servers, method, number) for number in range(slices)]
+    return [min(each) for each in zip(*rounds, strict=True)]
+
+
+def slice_of(servers: Sequence[Server], method: str, number: int) -> list[float]:
+    """Ask each server a slice, every other time the last first; return what a request cost each, in µs."""
+    order = range(len(servers)) if number % 2 else reversed(range(len(servers)))
+    return [cost for _, cost in sorted((index, servers[index].cost(method)) for index in order)]
+
+
+def compare(before: Path, method: str, slices: int) -> None:
+    """Print what a request costs two checkouts: the best slice, the median of pairs, the most memory."""
+    places = {"before": before, "before, again": before, "now": HERE}
+    with ExitStack() as stack:
+        servers = [stack.enter_context(running("facade", place)) for place in places.values()]
+        rounds = [slice_of(servers, method, number) for number in range(slices)]
+        memory = [server.memory() for server in servers]
+    print(f"\n| {method} | µs, best | of before | pairs, median | MiB at most | of before |")
+    print("|---|---|---|---|---|---|")
+    for name, costs_now, most in zip(places, zip(*rounds, strict=True), memory, strict=True):
+        best, pairs = min(costs_now), median(each / of[0] for each, of in zip(costs_now, rounds, strict=True))
+        shares = f"{best / min(of[0] for of in rounds):.3f} | {pairs:.3f}"
+        print(f"| {name} | {best:.1f} | {shares} | {most:.1f} | {most / memory[0]:.3f} |", flush=True)
 
 
 def main() -> None:
@@ -128,8 +153,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slices", type=int, default=60)
     parser.add_argument("--share", action="store_true", help="the share of the bare handler alone")
+    parser.add_argument("--before", type=Path, help="another checkout, to compare the facade of")
     given = parser.parse_args()
     for method in ("GET", "POST"):
+        if given.before is not None:
+            compare(given.before.resolve(), method, given.slices)
+            continue
         steps = ["facade"] if given.share else list(STEPS)
         bare, again, *found = costs(["bare", "bare", *steps], method, given.slices)
         print(f"\n| {method}, µs of the server | step | in all |\n|---|---|---|")
