@@ -19,13 +19,13 @@ from typer.testing import CliRunner
 import ranksim as rs
 from ranksim import cli
 from ranksim.core.clock import MILLISECOND, SECOND, Micros
+from ranksim.core.contract.quota import RateQuota
 from ranksim.core.errors import BadInput
 from ranksim.core.trace import Trace
 from ranksim.judge.limits.calls import LimitedCall
 from ranksim.judge.limits.driver import ProbeRequest
 from ranksim.judge.limits.probes import Volley
 from ranksim.judge.limits.probing import ProbePlan, as_trace, probe
-from ranksim.judge.limits.quota import RateQuota
 
 SITE = "http://127.0.0.1:1/"
 

@@ -283,7 +283,7 @@ def test_the_last_sample_shows_what_an_allowance_was_before_it_reset_at_the_end(
 
 def test_windows_count_calls_since_the_sample_before() -> None:
     told = service()
-    counted = tally(rate_class_of={"jobs.create": "expensive"})
+    counted = tally()
     counted.sample(START, told)
     for _ in range(3):
         call(counted, START + 1, outcome="granted")
@@ -304,7 +304,7 @@ def test_windows_count_calls_since_the_sample_before() -> None:
 
 def test_a_window_is_as_full_as_its_replies_told_between_samples() -> None:
     told = service()
-    counted = tally(rate_class_of={"jobs.create": "expensive"})
+    counted = tally()
     counted.sample(START, told)
     for at, left in ((1, "3"), (2, "1"), (3, "19")):
         headers = {"RateLimit-Limit": "20", "RateLimit-Remaining": left}
@@ -319,7 +319,7 @@ def test_a_window_is_as_full_as_its_replies_told_between_samples() -> None:
 
 def test_a_window_that_a_call_of_another_class_filled_is_seen_at_the_sample() -> None:
     told = service()
-    counted = tally(rate_class_of={"jobs.create": "expensive"})
+    counted = tally()
     told.state.keys["rk_1"].windows[1].opened = START
     told.state.keys["rk_1"].windows[1].count = 7
     counted.sample(START + SECOND, told)

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, field_validator
 
 from ranksim.core.contract.assumptions import Assumptions, Statuses
 from ranksim.core.contract.facts import Facts
@@ -15,6 +15,7 @@ from ranksim.core.contract.parameters import Leaf, Settings, laid, merged, tree_
 from ranksim.core.contract.plans import HOW_JOBS_RUN, Catalogue
 from ranksim.core.contract.public import Public
 from ranksim.core.contract.quantities import Atomic
+from ranksim.core.contract.rate_table import WindowEntry, as_tuple
 from ranksim.core.errors import BadInput, near
 
 if TYPE_CHECKING:
@@ -51,6 +52,26 @@ class Policy(Public):
     assumptions: Assumptions = Assumptions()
     statuses: Statuses = Statuses()
     catalogue: Catalogue = Field(default_factory=_illustrative)
+    windows: Annotated[tuple[WindowEntry, ...], BeforeValidator(as_tuple)] = Field(
+        (), description="S102, S103, S104: rate windows as a table, in place of those of the classes"
+    )
+
+    @field_validator("windows")
+    @classmethod
+    def _served(cls, stated: tuple[WindowEntry, ...]) -> tuple[WindowEntry, ...]:
+        for place, entry in enumerate(stated):
+            entry.check_served()
+            if entry.name in (other.name for other in stated[:place]):
+                raise ValueError(f"two windows are called {entry.name!r}; give each its own name")
+        return stated
+
+    def check_by_class(self) -> None:
+        """Raise BadInput where rate windows are a table, of what reckons with the three classes alone."""
+        if self.windows:
+            raise BadInput(
+                "policy.windows: this answer is reckoned with the three classes of calls; leave windows out, "
+                "or simulate the policy with `ranksim run`"
+            )
 
     def __repr__(self) -> str:
         stated = (self.facts, self.assumptions, self.statuses)
@@ -137,6 +158,10 @@ class Policy(Public):
             changed = _changed(getattr(self, section))
             if changed:
                 document[section] = changed
+        if self.windows:
+            document["windows"] = [
+                entry.model_dump(mode="json", exclude_defaults=True) for entry in self.windows
+            ]
         same = [name for name in CATALOGUES if shipped_catalogue(name) == self.catalogue]
         document["catalogue"] = same[0] if same else self.catalogue.model_dump(mode="json")
         return write_yaml(document)

@@ -1,4 +1,4 @@
-"""Rate windows: five ways to count the calls of one API key in one rate class (S102-S104, U1).
+"""Rate windows: six ways to count the calls of one API key in one rate class (S102-S104, U1).
 
 Which one the service uses is not stated, so it is data: `kind` in the window's row. Each has its own promise:
 
@@ -8,6 +8,8 @@ Which one the service uses is not stated, so it is data: `kind` in the window's 
 - SLIDING_COUNTER: the calls of this clock window, and those of the one before weighed by the part of it that
   a window ending now would still cover (rounded down), come to at most `limit`.
 - GCRA: a bucket of `limit` tokens that refills evenly in `length`; a call takes one token.
+- ROTATING: like SLIDING_COUNTER, but a window follows the one before it, and after two lengths without a new
+  one it begins with the next call (HAProxy). No option of U1: a table of windows may name it.
 
 A row `w` is a `books.Window` (or a record of the same fields), prepared by `start`; `limit` and `length` (µs)
 are at least 1. `ring` is a list or array of `limit` integers for SLIDING_LOG; the others do not look at it.
@@ -33,7 +35,11 @@ CLOCK = 1
 SLIDING_LOG = 2
 SLIDING_COUNTER = 3
 GCRA = 4
+ROTATING = 5
 NAMES = ("first_hit", "clock", "sliding_log", "sliding_counter", "gcra")
+"""The options of U1, each at the place of its kind."""
+KINDS = (*NAMES, "rotating")
+"""What each kind is called."""
 
 
 def start(w: Window) -> None:
@@ -64,9 +70,9 @@ def take(now: int, w: Window, ring: MutableSequence[int]) -> int:
 def _take_sliding(now: int, w: Window, ring: MutableSequence[int]) -> int:
     if w.kind == SLIDING_LOG:
         return _take_log(now, w, ring)
-    if w.kind == SLIDING_COUNTER:
-        return _take_counter(now, w)
-    return _take_bucket(now, w)
+    if w.kind == GCRA:
+        return _take_bucket(now, w)
+    return _take_counter(now, w)
 
 
 def count_calls(at: int, w: Window, ring: MutableSequence[int], calls: int) -> None:
@@ -115,7 +121,7 @@ def standing(now: int, w: Window, ring: MutableSequence[int]) -> tuple[int, int]
         if left <= 0:
             return w.limit, 0
         return w.limit - w.count, left if w.count > 0 else 0
-    if w.kind == SLIDING_COUNTER:
+    if w.kind == SLIDING_COUNTER or w.kind == ROTATING:
         return _standing_counter(now, w)
     if w.kind == GCRA:
         level = _level(now, w)
@@ -135,9 +141,8 @@ def retry_after(now: int, w: Window, ring: MutableSequence[int]) -> int:
     if w.kind == SLIDING_LOG:
         # A full ring holds its oldest call at the head.
         return max(0, ring[w.head] + w.length - now) if w.count == w.limit else 0
-    if w.kind == SLIDING_COUNTER:
-        count, previous = _counts(now, w)
-        elapsed = now % w.length
+    if w.kind == SLIDING_COUNTER or w.kind == ROTATING:
+        count, previous, elapsed = _counts(now, w)
         if count < w.limit:
             return max(0, _fades(w.limit - count, previous, w.length) - elapsed)
         return w.length - elapsed + _fades(w.limit, count, w.length)
@@ -185,33 +190,36 @@ def _live(now: int, w: Window, ring: MutableSequence[int]) -> int:
     return w.count - expired
 
 
-# SLIDING_COUNTER: `opened` is the start of the clock window of `count`; `previous` belongs to the one before
+# SLIDING_COUNTER, ROTATING: `opened` is the start of the window of `count`; `previous` is of the one before
 
 
 def _take_counter(now: int, w: Window) -> int:
-    count, previous = _counts(now, w)
-    admitted = 1 if _weight(now, previous, w.length) + count + 1 <= w.limit else 0
+    count, previous, elapsed = _counts(now, w)
+    admitted = 1 if _weight(elapsed, previous, w.length) + count + 1 <= w.limit else 0
     if admitted or w.counts_refused:
-        w.opened = now - now % w.length
-        w.count = count + 1
-        w.previous = previous
+        count += 1
+    elif w.kind == SLIDING_COUNTER:
+        return admitted
+    w.opened, w.count, w.previous = now - elapsed, count, previous  # a refused call, too, begins a window
     return admitted
 
 
-def _counts(now: int, w: Window) -> tuple[int, int]:
-    """The calls counted in the clock window of `now` and in the one before it."""
-    opened = now - now % w.length
-    if w.opened == opened:
-        return w.count, w.previous
-    if w.opened == opened - w.length:
-        return 0, w.count
-    return 0, 0
+def _counts(now: int, w: Window) -> tuple[int, int, int]:
+    """The calls counted in the window of `now` and in the one before it, and for how long it has run."""
+    age, elapsed = now - w.opened, now % w.length
+    if w.kind == ROTATING:
+        elapsed = age % w.length if age < 2 * w.length else 0
+    if age == elapsed:
+        return w.count, w.previous, elapsed
+    if age == elapsed + w.length:
+        return 0, w.count, elapsed
+    return 0, 0, elapsed
 
 
 def _standing_counter(now: int, w: Window) -> tuple[int, int]:
-    count, previous = _counts(now, w)
-    weight = _weight(now, previous, w.length)
-    left, elapsed = max(0, w.limit - count - weight), now % w.length
+    count, previous, elapsed = _counts(now, w)
+    weight = _weight(elapsed, previous, w.length)
+    left = max(0, w.limit - count - weight)
     if count + weight == 0:
         return left, 0
     if not w.full_reset:
@@ -221,8 +229,8 @@ def _standing_counter(now: int, w: Window) -> tuple[int, int]:
     return left, w.length - elapsed + _fades(1, count, w.length)
 
 
-def _weight(now: int, previous: int, length: int) -> int:
-    return previous * (length - now % length) // length
+def _weight(elapsed: int, previous: int, length: int) -> int:
+    return previous * (length - elapsed) // length
 
 
 def _fades(below: int, previous: int, length: int) -> int:

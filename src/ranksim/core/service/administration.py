@@ -9,6 +9,8 @@ from hashlib import sha256
 from ranksim.core.clock import calendar_anchor
 from ranksim.core.contract.facts import CHECK_NAMES, SPENDING_OPERATIONS, RateClass
 from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.quota import RateQuota
+from ranksim.core.contract.rate_table import WindowEntry
 from ranksim.core.errors import BadInput, near
 from ranksim.core.rules import admission, windows
 from ranksim.core.rules.admission import MONTH, WEEK
@@ -107,6 +109,12 @@ def renew_terms(ctx: Context, now: int) -> None:
             limit = rates.of(RateClass(number % len(RateClass)))
             if limit != window.limit:
                 key.rings[number] = windows.set_limit(now, window, key.rings[number], limit)
+    limits = {entry.name: entry.quota.limit for entry in ctx.policy.windows}
+    for place, window in ctx.state.callers.items():
+        limit = limits.get(place.partition(" ")[0], window.limit)
+        if limit != window.limit:
+            rings = ctx.state.caller_rings
+            rings[place] = windows.set_limit(now, window, rings[place], limit)
 
 
 def set_usage(
@@ -208,15 +216,24 @@ def windows_of_a_key(policy: Policy) -> int:
 
 def new_window(ctx: Context, rate_class: RateClass) -> tuple[Window, list[int]]:
     """Make an untouched rate window of a class, and its ring (S102-S104, U1)."""
-    assumptions = ctx.policy.assumptions
-    kind = windows.NAMES.index(assumptions.window)
-    limit = ctx.policy.facts.rates.of(rate_class)
+    facts = ctx.policy.facts
+    quota = RateQuota(facts.rates.of(rate_class), facts.rate_window)
+    return _new_row(ctx.policy, quota, ctx.policy.assumptions.window)
+
+
+def new_row(policy: Policy, entry: WindowEntry) -> tuple[Window, list[int]]:
+    """Make an untouched window of a policy's table, and its ring (U1 where it names no algorithm)."""
+    return _new_row(policy, entry.quota, entry.algorithm or policy.assumptions.window)
+
+
+def _new_row(policy: Policy, quota: RateQuota, algorithm: str) -> tuple[Window, list[int]]:
+    assumptions, kind = policy.assumptions, windows.KINDS.index(algorithm)
     window = Window(
         kind=kind,
-        limit=limit,
-        length=ctx.policy.facts.rate_window,
+        limit=quota.limit,
+        length=quota.length,
         counts_refused=int(assumptions.refused_calls_count),
         full_reset=int(assumptions.reset_reports == "full"),
     )
     windows.start(window)
-    return window, [0] * limit if kind == windows.SLIDING_LOG else []
+    return window, [0] * quota.limit if kind == windows.SLIDING_LOG else []

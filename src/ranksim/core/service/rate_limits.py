@@ -1,9 +1,12 @@
 """Rate limits: which window a call is charged to, and the headers every response carries (S102-S107, U1-U11).
 
+The windows are those of the three classes, or those of the policy's own table.
+
 Only this module reads the traffic clock, which is `now` unless a driver splits the two.
 """
 
 from collections.abc import Collection, MutableSequence, Sequence
+from typing import NamedTuple
 
 from ranksim.core.clock import SECOND, http_date, whole_seconds
 from ranksim.core.contract.assumptions import Assumptions
@@ -24,16 +27,16 @@ def charge_window(
     ctx: Context,
     window: Window,
     ring: MutableSequence[int],
-    rate_class: RateClass,
+    name: str,
     now: int,
     headers: dict[str, str],
 ) -> Reply | None:
     """Charge a window one unit, or answer 429; a full window may count the refused request (U4)."""
     if not windows.take(now, window, ring):
         wait = windows.retry_after(now, window, ring)
-        return _refuse(ctx, window, ring, rate_class, now, wait, headers)
+        return _refuse(ctx, window, ring, name, now, wait, headers)
     left, reset = windows.standing(now, window, ring)
-    _show(ctx, window, left, reset, now, headers)
+    show(ctx, window, left, reset, now, headers)
     return None
 
 
@@ -56,21 +59,36 @@ def charge_key(
     if ctx.policy.assumptions.expensive_debits_write:
         counts[RateClass.WRITE] += counts[RateClass.EXPENSIVE]
     charged = [
-        (rate_class, key.windows[first + rate_class], key.rings[first + rate_class])
-        for rate_class in reversed(RateClass)
-        if counts[rate_class]
+        Charge(each.label, key.windows[first + each], key.rings[first + each], counts[each])
+        for each in reversed(RateClass)
+        if counts[each]
     ]
-    for rate_class, window, ring in charged:
+    refused = charge_all(ctx, charged, now, headers)
+    if refused is None:
+        show(ctx, charged[0].window, *windows.standing(now, *charged[0][1:3]), now, headers)
+    return refused
+
+
+class Charge(NamedTuple):
+    """What a request takes of one window."""
+
+    name: str
+    window: Window
+    ring: MutableSequence[int]
+    units: int
+
+
+def charge_all(ctx: Context, charges: Sequence[Charge], now: int, headers: dict[str, str]) -> Reply | None:
+    """Charge several windows, or answer 429 where one has no room, and charge none (U4)."""
+    for name, window, ring, count in charges:
         room, wait = windows.standing(now, window, ring)
         if not room:
-            return charge_window(ctx, window, ring, rate_class, now, headers)
-        if room < counts[rate_class]:
-            return _refuse(ctx, window, ring, rate_class, now, wait, headers)
-    for rate_class, window, ring in charged:
-        for _ in range(counts[rate_class]):
+            return charge_window(ctx, window, ring, name, now, headers)
+        if room < count:
+            return _refuse(ctx, window, ring, name, now, wait, headers)
+    for _, window, ring, count in charges:
+        for _ in range(count):
             windows.take(now, window, ring)
-    _, window, ring = charged[0]
-    _show(ctx, window, *windows.standing(now, window, ring), now, headers)
     return None
 
 
@@ -82,9 +100,9 @@ def charge_caller(
         ctx.state.callers[caller], ctx.state.caller_rings[caller] = new_window(ctx, rate_class)
     window, ring = ctx.state.callers[caller], ctx.state.caller_rings[caller]
     if rates_waived(ctx):
-        _show(ctx, window, *windows.standing(now, window, ring), now, headers)
+        show(ctx, window, *windows.standing(now, window, ring), now, headers)
         return None
-    return charge_window(ctx, window, ring, rate_class, now, headers)
+    return charge_window(ctx, window, ring, rate_class.label, now, headers)
 
 
 def key_has_room(
@@ -116,7 +134,7 @@ def show_only(
     """Write a window's headers without charging it (U10)."""
     which = _first_window(ctx, graphql) + rate_class
     window, ring = key.windows[which], key.rings[which]
-    _show(ctx, window, *windows.standing(now, window, ring), now, headers)
+    show(ctx, window, *windows.standing(now, window, ring), now, headers)
 
 
 def _first_window(ctx: Context, graphql: bool) -> int:
@@ -128,7 +146,7 @@ def _refuse(
     ctx: Context,
     window: Window,
     ring: MutableSequence[int],
-    rate_class: RateClass,
+    name: str,
     now: int,
     wait: int,
     headers: dict[str, str],
@@ -136,8 +154,8 @@ def _refuse(
     """Answer 429: come again after `wait` µs (S100, U7)."""
     assumptions = ctx.policy.assumptions
     wait = max(wait, 1)
-    _show(ctx, window, windows.remaining(now, window, ring), wait, now, headers)
-    name, length = rate_class.label, window.length // SECOND
+    show(ctx, window, windows.remaining(now, window, ring), wait, now, headers)
+    length = window.length // SECOND if window.length % SECOND == 0 else window.length / SECOND
     headers["Retry-After"] = format_retry_after(assumptions, now, wait)
     reply = problem(
         ctx.policy,
@@ -154,7 +172,7 @@ def _refuse(
     return reply
 
 
-def _show(ctx: Context, window: Window, left: int, reset: int, now: int, headers: dict[str, str]) -> None:
+def show(ctx: Context, window: Window, left: int, reset: int, now: int, headers: dict[str, str]) -> None:
     """Write the headers of a window: its limit, how many are left, and in how many µs it resets (S105)."""
     if ctx.resets_by_the_clock:
         reset += now

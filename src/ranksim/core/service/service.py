@@ -35,6 +35,7 @@ from ranksim.core.service.rate_limits import (
 )
 from ranksim.core.service.replies import nothing
 from ranksim.core.service.state import Account, Event, Key, State, Stored
+from ranksim.core.service.window_table import charge_table
 
 FAULTS = {
     "internal_error": "The service failed to answer.",
@@ -92,7 +93,7 @@ class Service:
             self._ctx.terms = noted.noted(self._ctx.terms)
         else:
             self._ctx.adopt(policy)
-        self._charged = charged_classes(self._ctx.policy)
+        self._charged = {} if self._ctx.policy.windows else charged_classes(self._ctx.policy)
 
     @property
     def state(self) -> State:
@@ -261,7 +262,7 @@ class Service:
                 refused = self._charge_otherwise(calls, key, traffic_now, headers)
             else:
                 window, ring = key.windows[rate_class], key.rings[rate_class]
-                refused = charge_window(ctx, window, ring, rate_class, traffic_now, headers)
+                refused = charge_window(ctx, window, ring, rate_class.label, traffic_now, headers)
             if refused is not None:
                 if refused.outcome == "limited":
                     limited = WindowRefused(now, account.id, key_name, first.operation, refused.rate_class)
@@ -294,7 +295,10 @@ class Service:
         It needs no key or has none that is usable, is of GraphQL, a dry run in a class of its own (U10), or
         limits are waived.
         """
-        if not any(map(_needs_key, calls)):
+        keyless = not any(map(_needs_key, calls))
+        if self.policy.windows and (keyless or key is not None):
+            return charge_table(self._ctx, calls, None if keyless else key, now, headers)
+        if keyless:
             return charge_caller(self._ctx, calls[0].caller, RateClass.READ, now, headers)
         if key is None:
             return self._refuse_access(calls, now, headers)
@@ -311,7 +315,10 @@ class Service:
         if ctx.policy.assumptions.limiter_order == "limiter_first" and first.key:
             rate_class = max(nominal_class(ctx.policy, call) for call in calls)
             caller = f"{first.environment} {first.key} {rate_class.label}"
-        limited = charge_caller(ctx, caller, rate_class, now, headers)
+        if ctx.policy.windows:
+            limited = charge_table(ctx, calls, None, now, headers)
+        else:
+            limited = charge_caller(ctx, caller, rate_class, now, headers)
         if limited is not None:
             return limited
         headers["WWW-Authenticate"] = "Bearer"

@@ -5,13 +5,13 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from ranksim.core.clock import SECOND, iso, month_end, week_end
-from ranksim.core.contract.facts import RATE_LABELS
 from ranksim.core.contract.policy import Policy
 from ranksim.core.rules import admission, windows
 from ranksim.core.rules.books import Meter, Terms
 from ranksim.core.rules.terms import terms_of
 from ranksim.core.service.spend_decision import usd
 from ranksim.core.service.state import Account, Key, State
+from ranksim.core.service.window_table import key_windows
 
 Shown = dict[str, Any]
 
@@ -65,7 +65,7 @@ def standing_of(
         },
         "quotas": [_quota(account, name, meter, now, terms) for name, meter in account.meters.items()],
         "cooldowns": _cooldowns(state, account, now),
-        "keys": [_key(key, traffic_now) for key in keys],
+        "keys": [_key(policy, state, key, traffic_now) for key in keys],
     }
 
 
@@ -95,14 +95,13 @@ def _cooldowns(state: State, account: Account, now: int) -> list[Shown]:
     return under_way
 
 
-def _key(key: Key, now: int) -> Shown:
+def _key(policy: Policy, state: State, key: Key, now: int) -> Shown:
     views = []
-    for number, (window, ring) in enumerate(zip(key.windows, key.rings, strict=True)):
+    for name, window, ring in key_windows(policy, state, key):
         left, reset = windows.standing(now, window, ring)
-        surface = "" if number < len(RATE_LABELS) else " (GraphQL)"
         views.append(
             {
-                "class": RATE_LABELS[number % len(RATE_LABELS)] + surface,
+                "class": name,
                 "limit": window.limit,
                 "remaining": left,
                 "resets_in_micros": reset,

@@ -222,10 +222,11 @@ def _recorded(
     shared: bool,
 ) -> "JudgedLimits":
     from ranksim.core.clock import duration
+    from ranksim.core.contract.rate_table import WindowTable
     from ranksim.core.errors import BadInput, read_at
     from ranksim.judge.limits.limits import judge_calls
     from ranksim.judge.limits.recordings import read_calls
-    from ranksim.judge.limits.windows_file import WindowTable, judge_windows
+    from ranksim.judge.limits.windows_file import judge_windows
 
     if bool(limits) == (windows is not None) or (windows is not None and by):
         raise BadInput(

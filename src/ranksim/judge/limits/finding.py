@@ -6,10 +6,10 @@ from collections.abc import Collection, Generator, Sequence
 from typing import Final
 
 from ranksim.core.clock import HOUR, MINUTE, SECOND, Micros
+from ranksim.core.contract.quota import RateQuota
 from ranksim.judge.conformance.rate.ledger import ADMITTED, REFUSED
 from ranksim.judge.limits.calls import LimitedCall
 from ranksim.judge.limits.probes import MOST_LANES, Volley
-from ranksim.judge.limits.quota import RateQuota
 
 ROUND: Final = tuple(
     [count * SECOND for count in (1, 2, 3, 5, 10, 15, 20, 30)]

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ranksim.core.clock import SECOND, Micros
+from ranksim.core.contract.quota import RateQuota
 from ranksim.core.errors import BadInput
 from ranksim.core.trace import Trace
 from ranksim.judge.limits.calls import REFUSALS, LimitedCall
 from ranksim.judge.limits.judged import LimitVerdict
 from ranksim.judge.limits.lines import WIDTH, judgement_lines
 from ranksim.judge.limits.parts import LimitOf, judge_part
-from ranksim.judge.limits.quota import RateQuota
 from ranksim.judge.limits.recordings import by_who, read_calls
 from ranksim.report.document import document, number
 

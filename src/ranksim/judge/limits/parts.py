@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from ranksim.core.contract.quota import RateQuota
 from ranksim.judge.limits.calls import REFUSALS, CallTable, LimitedCall
 from ranksim.judge.limits.judged import JudgedLimit, judge_limit
-from ranksim.judge.limits.quota import RateQuota
 from ranksim.judge.limits.statements import Statements, judge_statements
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from ranksim.core.addresses import LOOPBACK
 from ranksim.core.clock import SECOND, Micros, format_duration
+from ranksim.core.contract.quota import RateQuota
 from ranksim.core.errors import BadInput
 from ranksim.core.trace import Exchange, Header, Trace, TraceKey, safe_headers
 from ranksim.judge.conformance.rate.ledger import ADMITTED, REFUSED
@@ -19,7 +20,6 @@ from ranksim.judge.limits.judged import LimitVerdict
 from ranksim.judge.limits.limits import JudgedLimits
 from ranksim.judge.limits.parts import LimitOf, judge_part
 from ranksim.judge.limits.probes import IDLE, MOST_LANES, ROUNDS, SPARE, Probes, Probing, Volley, round_calls
-from ranksim.judge.limits.quota import RateQuota
 from ranksim.report.progress import Tell, nobody
 
 SCOPE_CALLS = 3

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from ranksim.core.clock import MILLISECOND, SECOND, Micros, instant
+from ranksim.core.contract.rate_table import Weigher, check_by
 from ranksim.core.errors import BadInput
 from ranksim.core.records import read_access_log, read_whole
 from ranksim.core.trace import Trace
 from ranksim.judge.limits.calls import LimitedCall
-
-MOST_WEIGHT = 100_000
-"""What a call can take of a limit, at most."""
-
-BY = ("client", "key", "path", "all")
-"""By what calls are limited: the client of a log, a key or token, each path, all of them together."""
 
 
 def read_calls(
@@ -27,9 +21,9 @@ def read_calls(
 ) -> list[LimitedCall]:
     """Read the calls of a recording; `key` of each is who is limited.
 
-    `by` is one of `BY` or `header:NAME`; without, the client of an access log, and otherwise the key. A call
-    of an access log took at most `longest` µs. `weigh` is where a call says how much it takes (`Weigher`).
-    Raises BadInput.
+    `by` is one of `PARTITIONS` or `header:NAME`; without, the client of an access log, and otherwise the key.
+    A call of an access log took at most `longest` µs. `weigh` is where a call says how much it takes
+    (`Weigher`). Raises BadInput.
     """
     weight = Weigher(weigh)
     by = check_by(by) if by else ""
@@ -47,61 +41,6 @@ def read_calls(
     if b'"ranksim_trace"' in first:
         return list(_of_trace(Trace.read(path), by or "key", weight))
     return list(_of_har(path, by or "key", weight))
-
-
-@dataclass(frozen=True, slots=True)
-class Weigher:
-    """How much of a limit a call takes: 1, or a whole number that it states itself.
-
-    `place` is `request-header:NAME` or `response-header:NAME`, or a JSON pointer (RFC 6901) into a body, as
-    `request:/n` or `response:/usage/total_tokens`. Where none stands there, the call takes 1.
-    """
-
-    place: str = ""
-
-    def __post_init__(self) -> None:
-        kind, _, name = self.place.partition(":")
-        if self.place and not (
-            (kind in ("request-header", "response-header") and name)
-            or (kind in ("request", "response") and name.startswith("/"))
-        ):
-            raise BadInput(
-                "weigh: expected such as response:/usage/total_tokens or response-header:X-Cost, found "
-                f"{self.place!r}"
-            )
-
-    def __call__(
-        self,
-        request_headers: Mapping[str, str] | None,
-        body: str | None,
-        response_headers: Mapping[str, str] | None,
-        response: str | None,
-    ) -> int:
-        """Return what a call takes, by its headers and bodies."""
-        kind, _, name = self.place.partition(":")
-        if not kind:
-            return 1
-        if kind.endswith("-header"):
-            headers = (request_headers if kind == "request-header" else response_headers) or {}
-            value: Any = {key.lower(): text for key, text in headers.items()}.get(name.lower())
-        else:
-            value = _pointed(body if kind == "request" else response, name)
-        try:
-            return min(MOST_WEIGHT, max(0, int(value)))
-        except (TypeError, ValueError):
-            return 1
-
-
-def _pointed(text: str | None, pointer: str) -> Any:
-    """Return the value at a JSON pointer; None where there is none."""
-    try:
-        value = json.loads(text or "")
-        for part in pointer.split("/")[1:]:
-            name = part.replace("~1", "/").replace("~0", "~")
-            value = value[int(name)] if isinstance(value, list) else value[name]
-    except (ValueError, KeyError, IndexError, TypeError):
-        return None
-    return value
 
 
 def _of_trace(trace: Trace, by: str, weight: Weigher) -> Iterator[LimitedCall]:
@@ -181,13 +120,6 @@ def _who(by: str, client: str, key: str, path: str, headers: dict[str, str]) -> 
     if kind == "header":
         return headers.get(name.lower(), "")
     return {"client": client, "key": key, "path": path, "all": ""}[kind]
-
-
-def check_by(by: str) -> str:
-    """Return by what calls are limited. Raises BadInput where that is nothing that a call has."""
-    if by not in BY and not (by.startswith("header:") and by != "header:"):
-        raise BadInput(f"--by: expected one of {', '.join(BY)} or header:NAME, found {by!r}")
-    return by
 
 
 def by_who(calls: Iterable[LimitedCall]) -> dict[str, list[LimitedCall]]:

@@ -1,86 +1,19 @@
-"""Rate windows as a table: which calls each counts, for whom, and how many in how long.
-
-windows:
-  - {name: minute, match: "*", per: key, limit: 600/60s}
-  - {name: search, match: "GET /search/*", per: client, limit: 20/2s, algorithm: gcra}
-"""
+"""Each window of a table judged by the calls of recordings."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import AfterValidator, Field
 
 from ranksim.core.clock import SECOND, Micros
-from ranksim.core.contract.located import validate
-from ranksim.core.contract.quantities import Frozen
-from ranksim.core.contract.yamlfile import read_yaml
+from ranksim.core.contract.rate_table import WindowEntry, WindowTable
 from ranksim.core.errors import BadInput
-from ranksim.judge.limits.calls import REFUSALS, LimitedCall
+from ranksim.judge.limits.calls import REFUSALS
 from ranksim.judge.limits.judged import LimitVerdict
 from ranksim.judge.limits.limits import JudgedLimits
 from ranksim.judge.limits.parts import LimitOf, judge_part
-from ranksim.judge.limits.quota import RateQuota
-from ranksim.judge.limits.recordings import Weigher, by_who, check_by, read_calls
-
-
-def _read_limit(text: str) -> str:
-    try:
-        RateQuota.parse(text)
-    except BadInput as error:
-        raise ValueError(str(error).removeprefix("limit: ")) from None
-    return text
-
-
-def _read_by(text: str) -> str:
-    try:
-        return check_by(text)
-    except BadInput as error:
-        raise ValueError(str(error).removeprefix("--by: ")) from None
-
-
-def _read_weigh(text: str) -> str:
-    try:
-        Weigher(text)
-    except BadInput as error:
-        raise ValueError(str(error).removeprefix("weigh: ")) from None
-    return text
-
-
-class WindowEntry(Frozen):
-    """One window: the calls that `match` a method and a path with `*` in it, counted apart for each `per`.
-
-    A call takes 1, or what it states where `weigh` says. `algorithm` is open where it is not stated.
-    """
-
-    name: str
-    match: str = "*"
-    per: Annotated[str, AfterValidator(_read_by)] = "all"
-    weigh: Annotated[str, AfterValidator(_read_weigh)] = ""
-    limit: Annotated[str, AfterValidator(_read_limit)]
-    algorithm: (
-        Literal["first_hit", "clock", "sliding_log", "sliding_counter", "rotating", "gcra", "queue"] | None
-    ) = None
-
-    def matches(self, call: LimitedCall) -> bool:
-        """Whether it counts a call."""
-        method, space, path = self.match.rpartition(" ")
-        return (not space or method in ("*", call.method)) and fnmatchcase(call.path, path)
-
-
-class WindowTable(Frozen):
-    """A file of windows; several may count one call."""
-
-    windows: Annotated[tuple[WindowEntry, ...], Field(min_length=1)]
-
-    @classmethod
-    def load(cls, path: str | Path) -> WindowTable:
-        """Read a file. Raises BadInput with the place of a mistake."""
-        return validate(cls, read_yaml(path, "file of windows"))
+from ranksim.judge.limits.recordings import by_who, read_calls
 
 
 def judge_windows(
@@ -98,7 +31,7 @@ def judge_windows(
         for part in _parts(window, table, paths, refused=refused, shared=shared, longest=longest)
     ]
     if not parts:
-        names = ", ".join(window.match for window in table.windows)
+        names = ", ".join(pattern for window in table.windows for pattern in window.match)
         raise BadInput(f"{paths[0]}: expected calls that a window counts; none matches {names}")
     return JudgedLimits(tuple(parts))
 
@@ -113,12 +46,14 @@ def _parts(
     longest: Micros,
 ) -> Iterator[LimitOf]:
     read = (call for path in paths for call in read_calls(path, window.per, longest, window.weigh))
-    calls = [call for call in read if window.matches(call)]
-    alone = not any(other is not window and any(map(other.matches, calls)) for other in table.windows)
-    quota = RateQuota.parse(window.limit)
+    calls = [call for call in read if window.matches(call.method, call.path)]
+    alone = not any(
+        other is not window and any(other.matches(call.method, call.path) for call in calls)
+        for other in table.windows
+    )
     for who, own in by_who(calls).items():
         name = f"{window.name}: {who}" if who else window.name
-        part = judge_part(name, own, quota, refused=refused, shared=shared, alone=alone)
+        part = judge_part(name, own, window.quota, refused=refused, shared=shared, alone=alone)
         judged = part.judged
         against = judged.excluded.get(window.algorithm or "")
         if against is not None and judged.verdict != LimitVerdict.BROKEN:

@@ -249,6 +249,7 @@ def _outcomes(
 
     Who is not `patient` looks no further where one is given up.
     """
+    policy.check_by_class()
     assumptions, length = policy.assumptions, policy.facts.rate_window
     window = RateWindow(
         assumptions.window, policy.facts.rates.expensive, length, int(assumptions.refused_calls_count)

@@ -196,6 +196,7 @@ def _cooldowns(load: Workload, plan: Plan, policy: Policy) -> Iterator[Limit]:
 
 def _rate(load: Workload, policy: Policy) -> Limit:
     """Starts of rank runs through the expensive class while they are started (S104)."""
+    policy.check_by_class()
     windows = max(1, load.start_within // policy.facts.rate_window)
     there = load.keys * policy.facts.rates.expensive * windows
     starts = max((start.domains for start in load.starts if start.kind == "rank_run"), default=0)

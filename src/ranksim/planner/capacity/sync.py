@@ -209,6 +209,7 @@ def sync_time(sync: Sync, policy: Policy | str | Path | None = None, *, start: M
 
 def _window(policy: Policy, start: Micros) -> RateWindow:
     """Return the window that POST keywords pass under a policy."""
+    policy.check_by_class()
     assumptions = policy.assumptions
     rate_class = RateClass.WRITE if assumptions.tracking_class == "write" else RateClass.EXPENSIVE
     limit, length = policy.facts.rates.of(rate_class), policy.facts.rate_window

@@ -48,6 +48,7 @@ def _check(bounds: Iterable[Bound]) -> None:
 
 
 def _of_policy(policy: Policy) -> Iterator[Bound]:
+    policy.check_by_class()
     facts, catalogue = policy.facts, policy.catalogue
     for name in ("read", "write", "expensive"):
         limit = getattr(facts.rates, name)

@@ -101,7 +101,9 @@ def policy_digest(policy: Policy) -> str:
 
     Limits of requests, and whether prices are known, decide nothing that is kept.
     """
-    aside = {"assumptions": {"graphql_limits"}, "catalogue": {"prices_known"}}
+    aside: dict[str, Any] = {"assumptions": {"graphql_limits"}, "catalogue": {"prices_known"}}
+    if not policy.windows:  # as files say that are older than such tables
+        aside["windows"] = True
     decisive = policy.model_dump_json(exclude=aside)
     return sha256(decisive.encode()).hexdigest()
 

@@ -6,14 +6,16 @@ A `ReplicationTally` observes everything that happens; `finish` gives a `Replica
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ranksim.core.clock import DISTANT_FUTURE, HOUR, Micros, billing_month, iso
 from ranksim.core.contract.facts import JobKind, RateClass
 from ranksim.core.contract.plans import Catalogue
+from ranksim.core.contract.policy import Policy
 from ranksim.core.rules.admission import held_at, reserved_at, settled_at, used_at
 from ranksim.core.rules.windows import remaining
 from ranksim.core.service.calls import Answer, Attempt, Call, Reply
@@ -27,9 +29,9 @@ from ranksim.core.service.events import (
     JobStarted,
     ServiceEvent,
 )
-from ranksim.core.service.operations import TABLE
 from ranksim.core.service.service import Service
 from ranksim.core.service.state import Account, State
+from ranksim.core.service.window_table import key_windows, window_by_operation
 from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.hours import Hours
 from ranksim.twin.sim.replication import Replication
@@ -65,7 +67,7 @@ class ReplicationTally:
     """Counts and samples one replication of a scenario that runs in [start, start + length).
 
     What happens before `warm_up` (µs after the start) is dropped. `attempts` is how often a delivery is tried
-    (S90). `rate_class_of` tells the rate class of an operation; calls of others are in no window.
+    (S90). `policy` tells which rate window counts an operation.
     `endpoint_names` may be filled with endpoint id to name; otherwise endpoints go by their URL; `outages`
     with endpoint id to what tells when its receiver is down, [begin, end] in µs, until an instant.
     `reserved_counts` says whether reserved cost counts as spent (U96). `on_sample` hears each sample's `now`.
@@ -80,7 +82,7 @@ class ReplicationTally:
         seed: int = 0,
         warm_up: int = 0,
         attempts: int = 6,
-        rate_class_of: Mapping[str, str] | None = None,
+        policy: Policy | None = None,
         reserved_counts: bool = True,
         catalogue: Catalogue | None = None,
         on_sample: Callable[[Micros], None] | None = None,
@@ -88,7 +90,8 @@ class ReplicationTally:
         self.start = start
         self.end = start + length
         self.seed = seed
-        self.rate_class_of = rate_class_of or {}
+        self._policy = policy or Policy()
+        self.rate_class_of = window_by_operation(self._policy)
         self.endpoint_names: dict[str, str] = {}
         self.outages: dict[str, Outages] = {}
         self.reserved_counts = reserved_counts
@@ -321,14 +324,14 @@ class ReplicationTally:
 
     def _read_windows(self, now: Micros, at: Micros, state: State) -> None:
         self._fold_rates()
+        most = len(self._policy.windows) or len(RateClass)  # not those that GraphQL may have apart
         for token, key in state.keys.items():
-            for which in RateClass:
-                *counts, left, limit = self._windows.get((token, which.label), (0, 0, NO_LIMIT, 0))
-                window = key.windows[which]
-                still = remaining(at, window, key.rings[which])
-                left, limit = min((left, limit), (still, window.limit))
-                row = (*counts, still, limit - left, limit, window.length)
-                self._series.add("windows", (token, which.label), now, row, True)
+            for name, window, ring in islice(key_windows(self._policy, state, key), most):
+                *counts, left, limit = self._windows.get((token, name), (0, 0, NO_LIMIT, 0))
+                still = remaining(at, window, ring)
+                left = min(left, still) if limit == window.limit else still
+                row = (*counts, still, window.limit - left, window.limit, window.length)
+                self._series.add("windows", (token, name), now, row, True)
         self._windows.clear()
 
     def _read_queues(self, now: Micros) -> None:
@@ -375,7 +378,7 @@ def tally_of(scenario: Scenario, kind: Callable[..., Tally], **options: Any) -> 
     given = {
         "sample_every": scenario.sample_every,
         "attempts": policy.facts.webhook_attempts,
-        "rate_class_of": {operation.name: operation.rate_class(policy).label for operation in TABLE},
+        "policy": policy,
         "reserved_counts": policy.assumptions.spent_counts == "settled_and_reserved",
         "catalogue": policy.catalogue,
     }

@@ -54,7 +54,9 @@ def shared_parameters(policy: Policy) -> Schema:
 def shared_headers(policy: Policy) -> Schema:
     """Describe the headers of answers, by name."""
     at_least_0: Schema = {"type": "integer", "minimum": 0}
-    classes = ", ".join(f"{policy.facts.rates.of(rate_class)} {rate_class.label}" for rate_class in RateClass)
+    rates = [(policy.facts.rates.of(rate_class), rate_class.label) for rate_class in RateClass]
+    stated = [(entry.quota, entry.name) for entry in policy.windows] or rates
+    classes = ", ".join(f"{limit} {name}" for limit, name in stated)
     waits = "An HTTP date." if policy.assumptions.retry_after_format == "http_date" else "Seconds."
     wait: Schema = {
         "description": waits,

@@ -330,6 +330,8 @@ def _keeps_below(scenario: Scenario, client: AnyClient) -> bool:
     if not isinstance(client, Poller) or not _only_reads(client) or None in keys:
         return False
     facts = scenario.policy.facts
+    if scenario.policy.windows:
+        return False
     polls = 1 + facts.rate_window // client.every
     return keys.count(_key_of(scenario, client)) == 1 and polls * client.pages <= facts.rates.read
 

@@ -1,0 +1,201 @@
+"""Rate windows as a table: which calls each counts, for whom, and how many in how long.
+
+windows:
+  - {name: minute, match: "*", per: key, limit: 600/60s}
+  - {name: search, match: "GET /search/*", per: client, limit: 20/2s, algorithm: gcra}
+  - {name: points, match: "POST *", per: key, weigh: "request:/points", limit: 5000/h}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from ranksim.core.contract.located import Located, validate
+from ranksim.core.contract.patterns import fits_pattern
+from ranksim.core.contract.quantities import Frozen
+from ranksim.core.contract.quota import RateQuota
+from ranksim.core.errors import BadInput
+
+MOST_WEIGHT = 100_000
+"""What a call can take of a limit, at most."""
+
+PARTITIONS = ("client", "key", "path", "all")
+"""By what calls are limited: the client's address, a key or token, each path, all of them together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weigher:
+    """How much of a limit a call takes: 1, or a whole number that it states itself.
+
+    `place` is `request-header:NAME` or `response-header:NAME`, or a JSON pointer (RFC 6901) into a body, as
+    `request:/n` or `response:/usage/total_tokens`. Where none stands there, the call takes 1.
+    """
+
+    place: str = ""
+
+    def __post_init__(self) -> None:
+        kind, _, name = self.place.partition(":")
+        if self.place and not (
+            (kind in ("request-header", "response-header") and name)
+            or (kind in ("request", "response") and name.startswith("/"))
+        ):
+            raise BadInput(
+                "weigh: expected such as response:/usage/total_tokens or response-header:X-Cost, found "
+                f"{self.place!r}"
+            )
+
+    def __call__(
+        self,
+        request_headers: Mapping[str, str] | None,
+        body: str | None,
+        response_headers: Mapping[str, str] | None,
+        response: str | None,
+    ) -> int:
+        """Return what a call takes, by its headers and the texts of its bodies."""
+        kind, _, name = self.place.partition(":")
+        if not kind:
+            return 1
+        if kind.endswith("-header"):
+            headers = (request_headers if kind == "request-header" else response_headers) or {}
+            return units({key.lower(): text for key, text in headers.items()}.get(name.lower()))
+        try:
+            return self.of_json(json.loads((body if kind == "request" else response) or ""))
+        except ValueError:
+            return 1
+
+    def of_json(self, body: Any) -> int:
+        """Return what a call takes, by the body in which it says so, parsed."""
+        value = body
+        try:
+            for part in self.place.partition(":")[2].split("/")[1:]:
+                name = part.replace("~1", "/").replace("~0", "~")
+                value = value[int(name)] if isinstance(value, list) else value[name]
+        except (ValueError, KeyError, IndexError, TypeError):
+            return 1
+        return units(value)
+
+
+def units(value: Any) -> int:
+    """Return a stated weight as a whole number from 0 to `MOST_WEIGHT`; 1 where it is none."""
+    try:
+        return min(MOST_WEIGHT, max(0, int(value)))
+    except (TypeError, ValueError):
+        return 1
+
+
+def check_by(by: str) -> str:
+    """Return by what calls are limited. Raises BadInput where that is nothing that a call has."""
+    if by not in PARTITIONS and not (by.startswith("header:") and by != "header:"):
+        raise BadInput(f"--by: expected one of {', '.join(PARTITIONS)} or header:NAME, found {by!r}")
+    return by
+
+
+def _read_limit(text: str) -> str:
+    try:
+        RateQuota.parse(text)
+    except BadInput as error:
+        raise ValueError(str(error).removeprefix("limit: ")) from None
+    return text
+
+
+def _read_by(text: str) -> str:
+    try:
+        return check_by(text)
+    except BadInput as error:
+        raise ValueError(str(error).removeprefix("--by: ")) from None
+
+
+def _read_weigh(text: str) -> str:
+    try:
+        Weigher(text)
+    except BadInput as error:
+        raise ValueError(str(error).removeprefix("weigh: ")) from None
+    return text
+
+
+def as_tuple(value: Any) -> Any:
+    """Return a list as a tuple, and a text as that of one."""
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+
+Patterns = Annotated[tuple[str, ...], BeforeValidator(as_tuple, json_schema_input_type=str | tuple[str, ...])]
+"""A method and a path with `*` in it, such as "GET /v1/jobs*"; one, or several of which one is enough."""
+
+
+class WindowEntry(Frozen):
+    """One window: the calls that `match`, but for those that `unless` matches, counted apart for each `per`.
+
+    A call takes 1, or what it states where `weigh` says. `algorithm` is open where it is not stated; `burst`
+    is how many calls a gcra admits at once, where that is not the limit.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[\w.-]{1,60}$")]
+    match: Annotated[Patterns, Field(min_length=1)] = ("*",)
+    unless: Patterns = ()
+    per: Annotated[str, AfterValidator(_read_by)] = "all"
+    weigh: Annotated[str, AfterValidator(_read_weigh)] = ""
+    limit: Annotated[str, AfterValidator(_read_limit)]
+    algorithm: (
+        Literal["first_hit", "clock", "sliding_log", "sliding_counter", "rotating", "gcra", "queue"] | None
+    ) = None
+    burst: Annotated[int, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _check_burst(self) -> Self:
+        if self.burst is not None and self.algorithm != "gcra":
+            raise ValueError("burst: only algorithm gcra has one apart from its limit")
+        return self
+
+    @property
+    def quota(self) -> RateQuota:
+        """Its limit and length; a bucket of burst B at L in W is B in W·B/L, to a µs."""
+        stated = RateQuota.parse(self.limit)
+        if self.burst is None:
+            return stated
+        return RateQuota(self.burst, max(1, stated.length * self.burst // stated.limit))
+
+    def check_served(self) -> None:
+        """Raise ValueError where a service cannot count so: a `Call` has no headers, and no reply yet."""
+        served = "a policy's window "
+        if self.per.startswith("header:"):
+            raise ValueError(f"{self.name}: {served}counts per {', '.join(PARTITIONS)}, found {self.per!r}")
+        if self.weigh and not self.weigh.startswith("request:"):
+            raise ValueError(f"{self.name}: {served}weighs by request:/POINTER alone, found {self.weigh!r}")
+        if self.algorithm == "queue":
+            raise ValueError(f"{self.name}: {served}has calls wait for nothing; leave out algorithm queue")
+
+    def matches(self, method: str, path: str) -> bool:
+        """Whether it counts a call."""
+        return _any_of(self.match, method, path) and not _any_of(self.unless, method, path)
+
+
+def _any_of(patterns: tuple[str, ...], method: str, path: str) -> bool:
+    for pattern in patterns:
+        wanted, space, below = pattern.rpartition(" ")
+        if (not space or wanted in ("*", method)) and fits_pattern(below, path):
+            return True
+    return False
+
+
+class WindowTable(Frozen):
+    """A file of windows; several may count one call."""
+
+    windows: Annotated[tuple[WindowEntry, ...], Field(min_length=1)]
+
+    @classmethod
+    def load(cls, path: str | Path) -> WindowTable:
+        """Read a file, or the `windows` of a policy. Raises BadInput with the place of a mistake."""
+        from ranksim.core.contract.yamlfile import read_yaml  # few need it, and it takes long to read
+
+        located = read_yaml(path, "file of windows")
+        if isinstance(located.data, dict) and "windows" in located.data:
+            located = Located(
+                located.where, {"windows": located.data["windows"]}, located.lines, located.path
+            )
+        return validate(cls, located)
