@@ -205,7 +205,7 @@ def test_missing_files(tmp_path: Path) -> None:
         (
             "colour: red\n",
             "policy.yaml:1: colour: no such field; expected one of name, facts, assumptions, statuses, "
-            "catalogue",
+            "catalogue, windows",
         ),
         (
             "facts:\n  rates: {raed: 1}\n",

@@ -220,18 +220,19 @@ def _judged(
 ) -> dict[str, Any]:
     from ranksim.core.contract.policy import Policy
     from ranksim.core.errors import BadInput
-    from ranksim.judge.conformance.compare import check_required, compare_all
+    from ranksim.judge.conformance.compare import RULES, check_required, compare_all
     from ranksim.judge.conformance.exhibits import exhibits
+    from ranksim.judge.conformance.rate.table import rules_of
     from ranksim.judge.conformance.report.as_dict import judgement_data
     from ranksim.judge.conformance.report.builds import compare_builds
     from ranksim.judge.conformance.report.model_fit import against, read_result
     from ranksim.judge.conformance.reproduction.script import write_scripts
     from ranksim.report.progress import show_progress
 
-    check_required(required)
+    pinned_policy = None if policy is None else Policy.load(policy)
+    check_required(required, (*RULES, *rules_of(pinned_policy or Policy())))
     if model is not None and len(traces) > 1:
         raise BadInput(f"--model: a result is of one trace; expected one beside it, found {len(traces)}")
-    pinned_policy = None if policy is None else Policy.load(policy)
     result = None if model is None else read_result(model)
     with show_progress("judging") as tell:
         judgement = compare_all(traces, pinned_policy, tell, workers)

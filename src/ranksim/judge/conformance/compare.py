@@ -23,6 +23,7 @@ from ranksim.judge.conformance.history.trace_reader import Source, read_history
 from ranksim.judge.conformance.joining import address_notes, join
 from ranksim.judge.conformance.judging import FAMILIES, Maker, judge_history, shared_out
 from ranksim.judge.conformance.rate.elimination import Excluded
+from ranksim.judge.conformance.rate.table import TableJudge
 from ranksim.judge.conformance.rate.windows import Owner, Window, WindowJudge
 from ranksim.judge.conformance.verdict import verdicts
 from ranksim.judge.conformance.verdict.options import Options
@@ -156,7 +157,7 @@ class Judgement:
         `required` holds rule names, families ("rate"), S numbers ("S102") or "all"; with ":all" behind
         ("rate:all") a rule must conform in each of its cases. Raises BadInput for a name that no rule has.
         """
-        wanted = check_required(required)
+        wanted = check_required(required, [finding.rule for finding in self.findings])
         return tuple(
             finding
             for finding in self.findings
@@ -172,7 +173,7 @@ IN_ALL_CASES: Final = ":all"
 """Behind what is required: in every case."""
 
 
-def check_required(required: Iterable[str]) -> dict[str, bool]:
+def check_required(required: Iterable[str], rules: Sequence[Rule] = RULES) -> dict[str, bool]:
     """Return the names of required rules, and whether in all cases; `required` is as in `Judgement.missing`.
 
     Raises BadInput.
@@ -180,20 +181,20 @@ def check_required(required: Iterable[str]) -> dict[str, bool]:
     wanted = dict[str, bool]()
     for name in required:
         bare = name.removesuffix(IN_ALL_CASES)
-        for rule in rules_named("--require", bare):
+        for rule in rules_named("--require", bare, rules):
             wanted[rule] = wanted.get(rule, False) or bare != name
     return wanted
 
 
-def rules_named(option: str, name: str) -> list[str]:
+def rules_named(option: str, name: str, rules: Sequence[Rule] = RULES) -> list[str]:
     """Return the rules of a name: a rule, a family ("rate"), an S number ("S102") or "all".
 
     Raises BadInput where it names none, at the `option` that has it.
     """
-    named = [rule.name for rule in RULES if _is_named(rule, name)]
+    named = [rule.name for rule in rules if _is_named(rule, name)]
     if not named:
-        families = dict.fromkeys(rule.name.partition(".")[0] for rule in RULES)
-        hint = near(name, [*families, *(rule.name for rule in RULES)])
+        families = dict.fromkeys(rule.name.partition(".")[0] for rule in rules)
+        hint = near(name, [*families, *(rule.name for rule in rules)])
         raise BadInput(f"{option}: no rule is named {name!r}; `ranksim compare --rules` lists them{hint}")
     return named
 
@@ -277,6 +278,8 @@ def _judged(
     excluded: dict[Owner, dict[Window, Excluded]] = {}
     for number, (history, schema) in enumerate(zip(histories, schemas, strict=True)):
         judges = {make: schema if make is SchemaJudge and schema else make(options) for make in families}
+        if options.policy.windows and WindowJudge in judges:
+            judges[WindowJudge] = TableJudge(options)
         windows = [judge for judge in judges.values() if isinstance(judge, WindowJudge)]
         for judge in windows:
             judge.earlier = excluded

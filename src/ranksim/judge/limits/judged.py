@@ -18,6 +18,7 @@ from ranksim.judge.conformance.rate.elimination import (
     closest,
     examine,
     nearest_limits,
+    pinned_sides,
     with_readings,
 )
 from ranksim.judge.conformance.rate.ledger import Interpretation
@@ -162,7 +163,7 @@ def _judged(examined: Examined[LimitReadings], limit: int, length: Micros) -> Ju
             _explained_limit(examined),
             _admitted_at_once(calls) if side == NO_MORE else None,
         )
-    pinned = _pinned(examined)
+    pinned = pinned_sides(examined) if len(calls.refused) else {}
     verdict = LimitVerdict.HOLDS if len(pinned) == 2 else LimitVerdict.OPEN
     return JudgedLimit(limit, length, verdict, calls, names, refused_count, excluded, pinned)
 
@@ -181,15 +182,6 @@ def _admitted_at_once(calls: WindowCalls) -> int | None:
     side = calls.admitted
     most = int((side.before(opening + calls.length // 4) - side.begun_before(opening)).max())
     return most if most > max(calls.limit + FAR, calls.limit * FAR_SHARE) else None
-
-
-def _pinned(examined: Examined[LimitReadings]) -> dict[str, Sequence[str]]:
-    """Return on which side the limit was pinned, and the calls that pin it."""
-    limit = examined.calls.limit
-    if len(examined.calls.admitted) < limit or not len(examined.calls.refused):
-        return {}
-    excluding = {side: examined.window.excludes(nearest_limits(limit, side)) for side in (NO_MORE, NO_FEWER)}
-    return {side: against.exchanges for side, against in excluding.items() if against is not None}
 
 
 def _explained_limit(examined: Examined[LimitReadings]) -> int | None:

@@ -77,6 +77,7 @@ def calibrate(
     not stays open, and `untried` has its names. `progress` is told how far it is; without it a notebook shows
     it. Raises BadInput for a broken trace.
     """
+    (policy or Policy()).check_by_class()
     with noted("calibrating", progress) as tell:
         passed = shares(part(tell, 0.0, READING))
         history = source if isinstance(source, History) else read_history(source, passed=passed)

@@ -135,8 +135,6 @@ def examine(window: W, excluded: Excluded, *, every: bool = False) -> Examined[W
     return result
 
 
-# The closest of readings that all fail
-
 NO_MORE, NO_FEWER = "no more", "no fewer"
 """The two sides of a limit: a refusal came where it was reached, and none before."""
 
@@ -149,6 +147,21 @@ def nearest_limits(limit: int, side: str) -> list[int]:
     sign = 1 if side == NO_MORE else -1
     apart = {*NEAR, limit // 20, limit // 10} - {0}
     return [limit + sign * beyond for beyond in sorted(apart) if limit + sign * beyond > 0]
+
+
+def pinned_sides(examined: Examined[Any]) -> dict[str, tuple[str, ...]]:
+    """Return on which side the limit was pinned, and the calls that pin it.
+
+    So it is where no reading explains what was admitted and refused by another limit that is near on that
+    side: one that an algorithm or a phase excused would have been seen.
+    """
+    limit = examined.calls.limit
+    sides = (NO_MORE, NO_FEWER) if len(examined.calls.admitted) >= limit else ()
+    excluding = {side: examined.window.excludes(nearest_limits(limit, side)) for side in sides}
+    return {side: against.exchanges for side, against in excluding.items() if against is not None}
+
+
+# The closest of readings that all fail
 
 
 def closest(examined: Examined[Any]) -> tuple[str, Evidence]:

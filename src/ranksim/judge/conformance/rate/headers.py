@@ -223,7 +223,8 @@ class HeaderJudge(Judge):
     def _impossible(self, exchange: Observation, keyed: bool) -> str:
         """Return what of the three headers cannot be true, or ""; stated limits are those of keys (U8)."""
         limit, left = exchange.limit or 0, exchange.remaining or 0
-        limits = [self.options.facts.rates.of(rate_class) for rate_class in RateClass]
+        rates = [self.options.facts.rates.of(rate_class) for rate_class in RateClass]
+        limits = [entry.quota.limit for entry in self.options.policy.windows] or rates
         if keyed and exchange.status != 401 and limit not in limits:
             return f"RateLimit-Limit is {limit}, and the limits are {', '.join(map(str, limits))}"
         if left > limit:

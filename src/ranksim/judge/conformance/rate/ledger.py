@@ -113,7 +113,9 @@ ByLimit: TypeAlias = Mapping[int | None, RateClass]
 
 
 def classes_by_limit(options: Options) -> ByLimit:
-    """Find a class by its limit, where no two have the same (S102-S104)."""
+    """Find a class by its limit, where no two have the same (S102-S104), and windows are those of classes."""
+    if options.policy.windows:
+        return {}
     rates = options.facts.rates
     by_limit: ByLimit = {rates.of(rate_class): rate_class for rate_class in RateClass}
     return by_limit if len(by_limit) == len(RateClass) else {}
@@ -280,7 +282,7 @@ def _counts(
     assumed = nominal(exchange, options)
     if assumed is None:
         return []
-    kind, stated, expensive = _kind(exchange), by_limit.get(exchange.limit), RateClass.EXPENSIVE
+    kind, stated, expensive = outcome_of(exchange), by_limit.get(exchange.limit), RateClass.EXPENSIVE
     if stated is None and exchange.surface == "rest" and exchange.named:
         stated = learnt.get((exchange.operation, exchange.dry_run))
     if stated is not None:
@@ -300,8 +302,11 @@ def _open_classes(exchange: Observation, options: Options) -> list[RateClass]:
     return sorted(rate_class for rate_class in classes if rate_class is not None)
 
 
-def _kind(exchange: Observation) -> int:
-    """Admitted for certain: successes and refusals that come after the rate limit (U86, U87)."""
+def outcome_of(exchange: Observation) -> int:
+    """Return ADMITTED, REFUSED or UNSURE (U86, U87).
+
+    Admitted for certain: successes, and refusals that come after the rate limit.
+    """
     if limited(exchange):
         return REFUSED
     answered = 200 <= exchange.status <= 399 or exchange.code in AFTER_RATE_LIMIT

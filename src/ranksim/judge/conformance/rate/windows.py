@@ -22,7 +22,7 @@ from ranksim.judge.conformance.rate.elimination import (
     Excluded,
     closest,
     examine,
-    nearest_limits,
+    pinned_sides,
     with_readings,
 )
 from ranksim.judge.conformance.rate.headers import LIMITS
@@ -278,7 +278,7 @@ class WindowJudge(Judge):
             side, against = closest(examined)
             tally.broke(rule, with_readings(against, examined), case=f"{key}, {side}")
             return
-        tested = _tested(examined)
+        tested = pinned_sides(examined)
         if tested:
             tally.held(rule, case=None)
             for case, ids in tested.items():
@@ -299,15 +299,3 @@ class WindowJudge(Judge):
             if str(assumed) not in left:
                 against = next(iter(examined.against.values()))
                 tally.differs(number, f"{assumption}: {assumed}", " or ".join(left), against)
-
-
-def _tested(examined: ExaminedKey) -> dict[str, tuple[str, ...]]:
-    """Return on which side the limit was pinned, and the calls that pin it.
-
-    So it is where no reading explains what was admitted and refused by another limit that is near on that
-    side: one that an algorithm or a phase excused would have been seen.
-    """
-    limit = examined.calls.limit
-    sides = (NO_MORE, NO_FEWER) if len(examined.calls.admitted) >= limit else ()
-    excluding = {side: examined.window.excludes(nearest_limits(limit, side)) for side in sides}
-    return {side: against.exchanges for side, against in excluding.items() if against is not None}

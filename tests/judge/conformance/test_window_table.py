@@ -1,0 +1,138 @@
+"""`compare` under a policy with a table of windows: each is judged, and the three classes as ever."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from ranksim.core.clock import MILLISECOND, SECOND, instant
+from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.rate_table import WindowTable
+from ranksim.core.errors import BadInput
+from ranksim.core.rules.windows import KINDS
+from ranksim.core.service.calls import Call
+from ranksim.core.service.service import Service
+from ranksim.core.trace import Exchange, Header, Trace, TraceKey
+from ranksim.judge.conformance.calibrate.calibrate import calibrate
+from ranksim.judge.conformance.compare import Judgement, compare
+from ranksim.judge.conformance.verdict.verdicts import Verdict
+
+START = instant("2026-03-04T10:00:00Z")
+CLASSES = WindowTable.load(str(files("ranksim").joinpath("data/windows/rank-tracking.yaml"))).windows
+OPERATIONS = (
+    ("domains.list", "GET", "/v1/domains", {}),
+    ("domains.update", "PATCH", "/v1/domains/{id}", {"label": "x"}),
+    ("jobs.create", "POST", "/v1/jobs", {"kind": "crawl", "dry_run": True}),
+)
+
+
+def traced(policy: Policy, seed: int, longest: int, bursts: Sequence[int]) -> Trace:
+    """Return the trace of drawn calls of two keys to a service: bursts, and pauses up to some seconds."""
+    print(f"seed {seed}")
+    draws, now = random.Random(seed), START
+    service = Service(policy, seed=1)
+    account = service.open_account("a", "agency", START)
+    tokens = {name: service.issue_key(account, name, START) for name in ("one", "two")}
+    made = Call("domains.create", body={"host": "a.example"}, surface="app", account=account)
+    domain = service.handle(made, START).reply.body["data"]["id"]
+    exchanges = []
+    for _ in range(80):
+        now += draws.choice([0, draws.randrange(longest * SECOND), 2 * longest * SECOND])
+        operation, method, path, fields = draws.choice(OPERATIONS)
+        key = draws.choice(list(tokens))
+        body = {**fields, "domain_id": domain} if method == "POST" else fields or None
+        for _ in range(draws.choice(bursts)):
+            now += draws.choice([0, 2 * MILLISECOND])
+            reply = service.handle(Call(operation, tokens[key], {"id": domain}, body=body), now).reply
+            exchanges.append(
+                Exchange(
+                    id=f"x{len(exchanges)}",
+                    sent=now - MILLISECOND,
+                    received=now + MILLISECOND,
+                    operations=(operation,),
+                    method=method,
+                    path=path.format(id=domain),
+                    status=reply.status,
+                    api_key=key,
+                    account="a",
+                    query={},
+                    request_headers={},
+                    body=None if body is None else json.dumps(body),
+                    response_headers=reply.headers,
+                    response=json.dumps(reply.body),
+                )
+            )
+    keys = {name: TraceKey(account="a") for name in tokens}
+    return Trace(Header(started=START - SECOND, keys=keys, exclusive=True), exchanges)
+
+
+def verdict(judgement: Judgement, rule: str) -> Verdict:
+    return next(finding.verdict for finding in judgement.findings if finding.rule.name == rule)
+
+
+RATES = {"read": 12, "write": 8, "expensive": 5}
+SMALL = tuple(entry.model_copy(update={"limit": f"{RATES[entry.name]}/60s"}) for entry in CLASSES)
+
+
+@pytest.mark.fact("S102", "S103", "S104", "U1")
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_the_classes_as_a_table_have_the_same_verdicts(seed: int, beyond: int) -> None:
+    served = {name: limit + beyond for name, limit in RATES.items()}
+    trace = traced(Policy(facts={"rates": served}), seed, 60, (2, 6, 14))
+    settled = {"dry_run_class": "same", "expensive_debits_write": False, "graphql_cost": "request"}
+    by_class = compare(
+        trace, Policy(facts={"rates": RATES}, assumptions=settled | {"tracking_class": "write"})
+    )
+    by_table = compare(trace, Policy(windows=SMALL))
+    verdicts = set()
+    for name in RATES:
+        verdicts.add(verdict(by_table, f"window.{name}"))
+        assert verdict(by_table, f"window.{name}") == verdict(by_class, f"rate.{name}"), name
+    assert (Verdict.DEVIATES if beyond else Verdict.CONFORMS) in verdicts
+
+
+TABLE: list[dict[str, Any]] = [
+    {"name": "all", "limit": "60/10s"},
+    {"name": "domains", "match": "* /v1/domains*", "per": "key", "limit": "20/4s"},
+    {"name": "path", "match": ["POST *", "PATCH *"], "per": "path", "limit": "15/2s"},
+]
+
+
+@pytest.mark.parametrize("algorithm", KINDS)
+def test_each_window_of_a_table_conforms_to_itself(algorithm: str) -> None:
+    policy = Policy(windows=[entry | {"algorithm": algorithm} for entry in TABLE])
+    judgement = compare(traced(policy, 1, 10, (5, 30, 90)), policy)
+    assert [finding.rule.name for finding in judgement.deviating] == []
+
+
+@pytest.mark.parametrize("wrong", TABLE, ids=lambda entry: entry["name"])
+def test_a_window_that_admits_more_deviates_and_no_other(wrong: dict[str, Any]) -> None:
+    number, _, length = wrong["limit"].partition("/")
+    alone = [wrong | {"limit": f"{int(number) + 2}/{length}", "algorithm": "sliding_log"}]
+    judgement = compare(traced(Policy(windows=alone), 1, 10, (5, 30, 90)), Policy(windows=[wrong]))
+    assert verdict(judgement, f"window.{wrong['name']}") == Verdict.DEVIATES
+
+
+def test_a_window_can_be_required_by_name() -> None:
+    policy = Policy(windows=TABLE[:1])
+    judgement = compare(traced(policy, 1, 10, (5, 30, 90)), policy)
+    assert judgement.missing(["window.all"]) == ()
+    with pytest.raises(BadInput, match=r"no rule is named 'window\.other'"):
+        judgement.missing(["window.other"])
+
+
+def test_weights_and_addresses_leave_refusals_open() -> None:
+    policy = Policy(windows=[{"name": "client", "per": "client", "limit": "5/2s"}])
+    judgement = compare(traced(policy, 1, 10, (5, 30)), policy)
+    assert verdict(judgement, "window.client") == Verdict.UNDECIDED
+
+
+def test_calibration_says_that_it_knows_classes_alone() -> None:
+    with pytest.raises(BadInput, match="leave windows out"):
+        calibrate(Trace(Header(), []), Policy(windows=TABLE))
