@@ -36,7 +36,7 @@ def charge_window(
         wait = windows.retry_after(now, window, ring)
         return _refuse(ctx, window, ring, name, now, wait, headers)
     left, reset = windows.standing(now, window, ring)
-    show(ctx, window, left, reset, now, headers)
+    write_standing(ctx, window, left, reset, now, headers)
     return None
 
 
@@ -65,7 +65,7 @@ def charge_key(
     ]
     refused = charge_all(ctx, charged, now, headers)
     if refused is None:
-        show(ctx, charged[0].window, *windows.standing(now, *charged[0][1:3]), now, headers)
+        write_standing(ctx, charged[0].window, *windows.standing(now, *charged[0][1:3]), now, headers)
     return refused
 
 
@@ -100,7 +100,7 @@ def charge_caller(
         ctx.state.callers[caller], ctx.state.caller_rings[caller] = new_window(ctx, rate_class)
     window, ring = ctx.state.callers[caller], ctx.state.caller_rings[caller]
     if rates_waived(ctx):
-        show(ctx, window, *windows.standing(now, window, ring), now, headers)
+        write_standing(ctx, window, *windows.standing(now, window, ring), now, headers)
         return None
     return charge_window(ctx, window, ring, rate_class.label, now, headers)
 
@@ -134,7 +134,7 @@ def show_only(
     """Write a window's headers without charging it (U10)."""
     which = _first_window(ctx, graphql) + rate_class
     window, ring = key.windows[which], key.rings[which]
-    show(ctx, window, *windows.standing(now, window, ring), now, headers)
+    write_standing(ctx, window, *windows.standing(now, window, ring), now, headers)
 
 
 def _first_window(ctx: Context, graphql: bool) -> int:
@@ -154,7 +154,7 @@ def _refuse(
     """Answer 429: come again after `wait` µs (S100, U7)."""
     assumptions = ctx.policy.assumptions
     wait = max(wait, 1)
-    show(ctx, window, windows.remaining(now, window, ring), wait, now, headers)
+    write_standing(ctx, window, windows.remaining(now, window, ring), wait, now, headers)
     length = window.length // SECOND if window.length % SECOND == 0 else window.length / SECOND
     headers["Retry-After"] = format_retry_after(assumptions, now, wait)
     reply = problem(
@@ -172,7 +172,9 @@ def _refuse(
     return reply
 
 
-def show(ctx: Context, window: Window, left: int, reset: int, now: int, headers: dict[str, str]) -> None:
+def write_standing(
+    ctx: Context, window: Window, left: int, reset: int, now: int, headers: dict[str, str]
+) -> None:
     """Write the headers of a window: its limit, how many are left, and in how many µs it resets (S105)."""
     if ctx.resets_by_the_clock:
         reset += now

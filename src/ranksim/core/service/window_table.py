@@ -16,7 +16,7 @@ from ranksim.core.service.administration import new_row
 from ranksim.core.service.calls import Call, Reply
 from ranksim.core.service.context import Context
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.core.service.rate_limits import Charge, charge_all, rates_waived, show
+from ranksim.core.service.rate_limits import Charge, charge_all, rates_waived, write_standing
 from ranksim.core.service.state import Key, State
 
 
@@ -41,7 +41,7 @@ def charge_table(
     if refused is None and charges:
         standing = [windows.standing(now, charge.window, charge.ring) for charge in charges]
         nearest = min(range(len(charges)), key=lambda place: standing[place])
-        show(ctx, charges[nearest].window, *standing[nearest], now, headers)
+        write_standing(ctx, charges[nearest].window, *standing[nearest], now, headers)
     return refused
 
 

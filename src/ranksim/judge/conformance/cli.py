@@ -222,7 +222,7 @@ def _judged(
     from ranksim.core.errors import BadInput
     from ranksim.judge.conformance.compare import RULES, check_required, compare_all
     from ranksim.judge.conformance.exhibits import exhibits
-    from ranksim.judge.conformance.rate.table import rules_of
+    from ranksim.judge.conformance.rate.table import table_rules
     from ranksim.judge.conformance.report.as_dict import judgement_data
     from ranksim.judge.conformance.report.builds import compare_builds
     from ranksim.judge.conformance.report.model_fit import against, read_result
@@ -230,7 +230,7 @@ def _judged(
     from ranksim.report.progress import show_progress
 
     pinned_policy = None if policy is None else Policy.load(policy)
-    check_required(required, (*RULES, *rules_of(pinned_policy or Policy())))
+    check_required(required, (*RULES, *table_rules(pinned_policy or Policy())))
     if model is not None and len(traces) > 1:
         raise BadInput(f"--model: a result is of one trace; expected one beside it, found {len(traces)}")
     result = None if model is None else read_result(model)

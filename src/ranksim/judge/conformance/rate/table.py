@@ -44,7 +44,7 @@ from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
 FAMILY = "window"
 
 
-def rules_of(policy: Policy) -> tuple[Rule, ...]:
+def table_rules(policy: Policy) -> tuple[Rule, ...]:
     """Return the rules that the windows of a policy's table are."""
     return tuple(
         Rule(
@@ -145,7 +145,7 @@ class TableJudge(Judge):
     """By the name of a window and who is limited."""
 
     def __post_init__(self) -> None:
-        self.tally = Tally(rules_of(self.options.policy))
+        self.tally = Tally(table_rules(self.options.policy))
 
     def wants(self, like: Observation) -> bool:
         """All calls that may have happened."""
