@@ -59,4 +59,4 @@ def test_the_windows_of_a_policy_are_read_as_a_table(tmp_path: Path) -> None:
     policy = Policy(windows=[{"name": "one", "per": "key", "limit": "10/4s"}])
     path = tmp_path / "policy.yaml"
     path.write_text(policy.dump())
-    assert WindowTable.load(path).windows == policy.windows
+    assert WindowTable.load(str(path)).windows == policy.windows

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -189,7 +188,7 @@ class WindowTable(Frozen):
     windows: Annotated[tuple[WindowEntry, ...], Field(min_length=1)]
 
     @classmethod
-    def load(cls, path: str | Path) -> WindowTable:
+    def load(cls, path: str) -> WindowTable:
         """Read a file, or the `windows` of a policy. Raises BadInput with the place of a mistake."""
         from ranksim.core.contract.yamlfile import read_yaml  # few need it, and it takes long to read
 

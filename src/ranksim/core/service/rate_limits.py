@@ -8,7 +8,7 @@ Only this module reads the traffic clock, which is `now` unless a driver splits 
 from collections.abc import Collection, MutableSequence, Sequence
 from typing import NamedTuple
 
-from ranksim.core.clock import SECOND, http_date, whole_seconds
+from ranksim.core.clock import SECOND, format_duration, http_date, whole_seconds
 from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.facts import RateClass
 from ranksim.core.rules import windows
@@ -155,12 +155,13 @@ def _refuse(
     assumptions = ctx.policy.assumptions
     wait = max(wait, 1)
     write_standing(ctx, window, windows.remaining(now, window, ring), wait, now, headers)
-    length = window.length // SECOND if window.length % SECOND == 0 else window.length / SECOND
+    length = whole_seconds(window.length)
+    within = f"{length} s" if length * SECOND == window.length else format_duration(window.length)
     headers["Retry-After"] = format_retry_after(assumptions, now, wait)
     reply = problem(
         ctx.policy,
         "rate_limited",
-        f"More than {window.limit} {name} requests in {length} s.",
+        f"More than {window.limit} {name} requests in {within}.",
         {
             "class": name,
             "limit": window.limit,

@@ -234,7 +234,9 @@ def _recorded(
         )
     most = read_at("--longest", duration, longest)
     if windows is not None:
-        return judge_windows(paths, WindowTable.load(windows), refused=statuses, shared=shared, longest=most)
+        return judge_windows(
+            paths, WindowTable.load(str(windows)), refused=statuses, shared=shared, longest=most
+        )
     calls = [call for path in paths for call in read_calls(path, by, most)]
     if not calls:
         raise BadInput(f"{paths[0]}: has no calls")
