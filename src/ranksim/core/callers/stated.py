@@ -32,8 +32,8 @@ LENGTH = 30 * DAY
 
 NOT_IN_IT = (
     "As a served world stood at the start. Not in it: jobs and their results, keyword briefs, events, "
-    "deliveries, which keyword has which label, calls without a key, keys of deleted domains, instants of "
-    "creation; what jobs under way reserve is spent."
+    "deliveries, which keyword has which label, calls without a key and in a table of windows, keys of "
+    "deleted domains, instants of creation; what jobs under way reserve is spent."
 )
 """What an export says of itself."""
 
