@@ -6,7 +6,8 @@
 
 Numbers are drawn by the seed: limits of 5 to 40 calls in 1 to 3 s. A Python limiter is of its package
 (`pip install -r benchmarks/limiters/requirements.txt`), a Node one of npm's (`npm install --prefix
-benchmarks/limiters`), nginx, HAProxy, Redis and faketime of Debian's. What cannot be started is said.
+benchmarks/limiters`), nginx, HAProxy, Varnish (with varnish-modules), Redis and faketime of Debian's. What
+cannot be started is said.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ ALGORITHM = {**PYTHON, **NODE, **NATIVE}
 WHOLE_SECONDS = ("litestar",)
 """Those that count whole seconds of the clock, and have windows of one second."""
 
-FOUND = {"throttled-bucket": "a bucket that refills in whole seconds, and forgets what is left of them"}
+FOUND = {
+    "throttled-bucket": "a bucket that refills in whole seconds, and forgets what is left of them",
+    "varnish-vsthrottle": "a bucket that forgets the part of a token that each call finds",
+}
 """Limiters that do not do what they are asked for, as they come: docs/limits.md tells."""
 
 OWN_CLOCK = ("go-x-time-rate",)
@@ -130,6 +134,8 @@ def command(case: Case, port: int, folder: Path) -> list[str]:
     """Return what starts a limiter."""
     broken = {"race": "race", "drift": f"drift={case.drift:.3f}"}.get(case.broken, "")
     words = [case.limiter, str(case.made), str(case.seconds), str(port), broken]
+    if case.limiter == "varnish-vsthrottle":
+        return varnish(case, port, folder)
     if case.limiter in PYTHON or case.limiter in FOUND:
         return [sys.executable, str(HERE / "python_server.py"), *words]
     if case.limiter in NODE:
@@ -181,6 +187,25 @@ frontend limited
   http-request return status 429 if {{ sc_http_req_rate(0) gt {case.made} }}
   http-request return status 200 content-type text/plain string admitted
 """
+
+
+def varnish(case: Case, port: int, folder: Path) -> list[str]:
+    """Write what Varnish runs, and return what starts it."""
+    rules = folder / f"{port}.vcl"
+    rules.write_text(
+        f"""
+vcl 4.1;
+import vsthrottle;
+backend default none;
+sub vcl_recv {{
+  if (vsthrottle.is_denied("all", {case.made}, {case.seconds}s)) {{ return (synth(429)); }}
+  return (synth(200));
+}}
+""",
+        encoding="utf-8",
+    )
+    options = ["-F", "-j", "none", "-a", f"127.0.0.1:{port}", "-f", str(rules), "-n", str(folder / f"{port}")]
+    return [shutil.which("varnishd") or "/usr/sbin/varnishd", *options, "-s", "malloc,16m"]
 
 
 @contextmanager
