@@ -61,10 +61,19 @@ def test_what_changes_the_verdict_is_told_first_with_how_to_observe_it_and_the_r
 def test_readings_are_in_the_order_of_their_numbers_however_they_were_read() -> None:
     read = ["assumptions.cooldown_scope", CAP, WINDOW, "assumptions.refused_calls_count", LONGEST]
     orders = [
-        [tried.number for tried in under_readings(asking(some, []), Policy(), str)[1].tried]
+        [tried.numbers[0] for tried in under_readings(asking(some, []), Policy(), str)[1].tried]
         for some in (read, read[::-1], set(read))
     ]
     assert orders == [["U1", "U4", "U46", "U47"]] * 3
+
+
+def test_a_field_of_two_assumptions_is_named_by_both() -> None:
+    folding = TriedField("assumptions.keyword_folding", "casefold", {"exact": "no"})
+    deciding, calm = Readings("yes", (folding,)), Readings("no", (folding,))
+    assert deciding.around()[0].startswith("This holds under 1 of 2 readings of U65 and U103, ")
+    assert len(deciding.around()) == 1
+    assert {row["assumption"] for row in deciding.rows()} == {"U65, U103"}
+    assert calm.around() == ("2 assumptions change nothing: U65, U103.",)
 
 
 def test_a_remedy_stands_behind_what_it_mends() -> None:

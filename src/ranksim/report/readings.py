@@ -33,14 +33,14 @@ class TriedField:
     verdicts: Mapping[Any, str]
 
     @property
-    def entry(self) -> Assumption:
-        """The assumption that it sets."""
-        return next(entry for entry in register() if self.field in entry.fields)
+    def entries(self) -> list[Assumption]:
+        """The assumptions that it sets, mostly one."""
+        return [entry for entry in register() if self.field in entry.fields]
 
     @property
-    def number(self) -> str:
-        """The number of that assumption."""
-        return f"U{self.entry.number}"
+    def numbers(self) -> list[str]:
+        """The numbers of these assumptions."""
+        return [f"U{entry.number}" for entry in self.entries]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,8 @@ class Readings:
 
     def other_sentences(self) -> tuple[str, ...]:
         """Name the assumptions that were read and do not change the verdict, or were not tried."""
-        deciding = {tried.number for tried in self.deciding}
-        calm = _numbers({tried.number for tried in self.tried} - deciding)
+        deciding = {number for tried in self.deciding for number in tried.numbers}
+        calm = _numbers({number for tried in self.tried for number in tried.numbers} - deciding)
         unlisted = _numbers({*self.unlisted} - deciding - {*calm})
         lines = []
         if calm:
@@ -100,16 +100,16 @@ class Readings:
         return tuple(lines)
 
     def _sentence(self, tried: TriedField) -> str:
-        others, entry = self._others(tried), tried.entry
+        others, entry = self._others(tried), tried.entries[0]
         total = len(tried.verdicts) + 1
         by_verdict: dict[str, list[str]] = {}
         for option, verdict in others.items():
             by_verdict.setdefault(verdict, []).append(_written(option))
         changed = "; ".join(f"under {_listed(names)} {verdict}" for verdict, names in by_verdict.items())
-        what = entry.statement[0].lower() + entry.statement[1:]
+        what = f"{_listed(tried.numbers)}, {entry.statement[0].lower()}{entry.statement[1:]}"
         assumed = f"{tried.field.rpartition('.')[2]} = {_written(tried.assumed)}"
         return (
-            f"This holds under {total - len(others)} of {many(total, 'reading')} of {tried.number}, {what} "
+            f"This holds under {total - len(others)} of {many(total, 'reading')} of {what} "
             f"(assumed: {assumed}): {changed}. To observe it, {entry.observe}."
         )
 
@@ -123,7 +123,7 @@ class Readings:
         ordered = (*deciding, *(tried for tried in self.tried if tried not in deciding))
         return [
             {
-                "assumption": tried.number,
+                "assumption": ", ".join(tried.numbers),
                 "field": tried.field,
                 "reading": _written(option),
                 "verdict": verdict,

@@ -12,8 +12,7 @@ from tests.planner.capacity.drawn_scenarios import scenarios
 import ranksim as rs
 from ranksim.core.clock import MINUTE
 from ranksim.planner.capacity.plan_fit import fit
-from ranksim.planner.capacity.planned import OwnAccount
-from ranksim.planner.capacity.portfolio import Portfolio, largest
+from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.sync import Sync, SyncTime, sync_time
 from ranksim.planner.capacity.workers_world import workers_of_scenario
 
@@ -97,18 +96,6 @@ def test_what_changes_which_plan_fits_is_found_by_trying_all(scenario: rs.Scenar
     assert fit(scenario).readings.changing() == changing(
         lambda assumptions: fit(under(scenario, assumptions)).verdict
     )
-
-
-@pytest.mark.slow
-@settings(max_examples=2)
-@given(scenarios())
-def test_what_changes_the_largest_portfolio_is_found_by_trying_all(scenario: rs.Scenario) -> None:
-    def carried(assumptions: dict[str, Any]) -> int | None:
-        load, policy = OwnAccount(under(scenario, assumptions)).load, under(scenario, assumptions).policy
-        return largest(load, "agency", policy, grow="domains").most
-
-    answer = largest(OwnAccount(scenario).under, "agency", scenario.policy, grow="domains")
-    assert answer.readings.changing() == changing(carried)
 
 
 @pytest.mark.slow

@@ -59,6 +59,14 @@ def test_what_changes_a_run_without_expectations_is_found_by_trying_all() -> Non
 
 
 @pytest.mark.slow
+def test_expectations_of_a_metric_are_told_apart() -> None:
+    scenario = rs.Scenario.parse(NIGHT + 'expect: ["refusals.total >= 11", "refusals.total <= 10"]')
+    readings = rs.run(scenario, assumptions=True).readings
+    assert readings.verdict == "1 of 2 expectations failed: refusals.total (at least 11)"
+    assert "sliding_counter" in readings.changing()["assumptions.window"]
+
+
+@pytest.mark.slow
 def test_a_result_tells_its_readings_wherever_it_is_told() -> None:
     scenario = rs.Scenario.parse(NIGHT + 'expect: ["jobs.rank_run.done == 30"]')
     plain, result = rs.run(scenario), rs.run(scenario, assumptions=True)

@@ -101,11 +101,11 @@ def _remedy(ask: Callable[..., Fit], answer: Fit, readings: Readings, policy: Po
         return ""
     sizes = (answer.load, answer.load.of_domains(answer.plans[0].grown.domains))
     spreads = {enough_spread(size, other) for size in sizes for other in readings.policies(policy)}
-    deciding = dict.fromkeys(tried.number for tried in readings.deciding)
+    deciding = dict.fromkeys(number for tried in readings.deciding for number in tried.numbers)
     mended: dict[Micros, list[str]] = {}
     for spread in sorted(spread for spread in spreads if spread is not None):
         again, others = under_readings(consulting(partial(ask, spread=spread)), policy, _verdict)
-        left = {tried.number for tried in others.deciding}
+        left = {number for tried in others.deciding for number in tried.numbers}
         if again.verdict == answer.verdict and deciding.keys() - left:
             mended[spread] = [number for number in deciding if number not in left]
     if not mended:

@@ -29,7 +29,8 @@ def readings_of_run(scenario: Scenario, result: Result, again: Callable[[Scenari
         if not scenario.expect:
             return answer_of(done.heading, done.tables).rstrip(".")
         findings = judge_expectations(scenario.expect, done)
-        failed = [finding.expectation.metric for finding in findings if not finding.passed]
+        missed = [finding.expectation for finding in findings if not finding.passed]
+        failed = [f"{expectation.metric} ({expectation.wanted()})" for expectation in missed]
         if not failed:
             return "all expectations hold"
         return f"{len(failed)} of {many(len(findings), 'expectation')} failed: {', '.join(failed)}"
