@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -160,6 +161,29 @@ def test_a_request_under_way_is_answered_before_it_stops() -> None:
             connection.sendall(body)
             assert connection.recv(100).startswith(b"HTTP/1.1 201")
         assert one.process.wait(600) == 0
+
+
+@pytest.mark.slow
+def test_a_request_that_a_fault_holds_back_for_longer_is_dropped_without_a_traceback() -> None:
+    with serving() as one:
+        faults, auth = (
+            f"{one.said['control']}/faults",
+            {"authorization": f"Bearer {one.said['control_token']}"},
+        )
+        post(faults, json={"operation": "account.get", "latency": "1h"}, headers=auth).raise_for_status()
+        with socket.create_connection(("127.0.0.1", httpx.URL(one.base).port)) as connection:
+            heading = (
+                f"GET /v1/account HTTP/1.1\r\nHost: x\r\nAuthorization: {one.auth['authorization']}\r\n\r\n"
+            )
+            connection.sendall(heading.encode())
+            while not get(faults, headers=auth).json()["data"][0]["seen"]:
+                pass
+            code, log = one.stop()
+            assert connection.recv(100) == b""
+    assert code == 0
+    assert re.sub(r"^\S+ \S+ ", "", log) == (
+        "ERROR uvicorn.error: Cancel 1 running task(s), timeout graceful shutdown exceeded\n"
+    )
 
 
 @pytest.mark.slow

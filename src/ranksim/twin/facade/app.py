@@ -143,6 +143,10 @@ class Facade:
                 await self._rest(scope, receive, send, environment, "", ())
         except Gone:
             return
+        except asyncio.CancelledError:
+            if "ranksim.abort" not in scope:
+                raise
+            scope["ranksim.abort"]()  # the server ends, and waits no longer
 
     # The service
 
