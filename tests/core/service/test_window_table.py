@@ -129,6 +129,16 @@ def test_a_rotating_window_begins_with_the_call_after_a_silence() -> None:
     assert admitted(service, key, begin + 15 * SECOND, 9) == 2
 
 
+def test_a_queue_says_how_long_a_reply_is_held_back() -> None:
+    service, key, _ = served({"name": "queue", "per": "key", "limit": "3/3s", "algorithm": "queue"})
+    replies = [ask(service, key, START + now) for now in (0, 0, 0, 0, SECOND, SECOND + SECOND // 2)]
+    seconds = [(reply.status, reply.wait / SECOND) for reply in replies]
+    assert seconds == [(200, 0), (200, 1), (200, 2), (429, 0), (200, 2), (429, 0)]
+    assert ask(service, key, START + 2 * SECOND).wait == 2 * SECOND
+    account = next(iter(service.state.accounts))
+    assert service.handle(Call("account.get", surface="app", account=account), START).reply.wait == 0
+
+
 def test_graphql_counts_as_its_calls_do_over_rest() -> None:
     service, key, _ = served({"name": "lists", "match": "GET /v1/domains", "per": "key", "limit": "1/60s"})
     calls = [Call(name, key, surface="graphql") for name in ("domains.list", "slots.get", "domains.list")]
@@ -147,7 +157,7 @@ def test_windows_are_switched_off_with_the_rate_limits() -> None:
     [
         ({"per": "header:X-Team"}, "counts per client, key, path, all"),
         ({"weigh": "response:/tokens"}, "weighs by request:/POINTER alone"),
-        ({"algorithm": "queue"}, "leave out algorithm queue"),
+        ({"algorithm": "concurrency"}, "algorithm"),
         ({"burst": 3}, "only algorithm gcra"),
         ({"limit": "5 apples"}, "expected calls and a time"),
         ({"name": "with space"}, "name"),

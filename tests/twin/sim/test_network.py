@@ -65,6 +65,15 @@ def test_a_call_takes_effect_on_its_way_and_is_answered_at_its_end() -> None:
     assert label.created_at == START + 60 * SECOND + 100 * MILLISECOND
 
 
+def test_a_queue_of_calls_holds_back_the_reply() -> None:
+    """Six in six seconds as nginx has it without `nodelay`: one leaves every second, the sixth after five."""
+    policy = "policy:\n  windows: [{name: queue, limit: 6/6s, algorithm: queue}]\n"
+    client = "mix: {slots.get: 1}, times: [1m, 1m, 1m, 64s]"
+    seen, _ = observed(scenario("{before: 0s, after: 10ms}", client, policy))
+    waited = [(received - sent) // SECOND for sent, received, *_ in seen.exchanges]
+    assert waited == [0, 1, 2, 0]
+
+
 def test_the_response_time_is_measured() -> None:
     result = rs.run(scenario("{before: 100ms, after: 250ms}", "mix: {slots.get: 1}, every: 10s"))
     assert result.metric("clients.ci.response_time.max").mean == pytest.approx(350 * MILLISECOND, rel=0.01)

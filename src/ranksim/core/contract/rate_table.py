@@ -166,8 +166,6 @@ class WindowEntry(Frozen):
             raise ValueError(f"{self.name}: {served}counts per {', '.join(PARTITIONS)}, found {self.per!r}")
         if self.weigh and not self.weigh.startswith("request:"):
             raise ValueError(f"{self.name}: {served}weighs by request:/POINTER alone, found {self.weigh!r}")
-        if self.algorithm == "queue":
-            raise ValueError(f"{self.name}: {served}has calls wait for nothing; leave out algorithm queue")
 
     def matches(self, method: str, path: str) -> bool:
         """Whether it counts a call."""

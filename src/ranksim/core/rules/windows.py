@@ -1,4 +1,4 @@
-"""Rate windows: six ways to count the calls of one API key in one rate class (S102-S104, U1).
+"""Rate windows: seven ways to count the calls of one API key in one rate class (S102-S104, U1).
 
 Which one the service uses is not stated, so it is data: `kind` in the window's row. Each has its own promise:
 
@@ -9,7 +9,11 @@ Which one the service uses is not stated, so it is data: `kind` in the window's 
   a window ending now would still cover (rounded down), come to at most `limit`.
 - GCRA: a bucket of `limit` tokens that refills evenly in `length`; a call takes one token.
 - ROTATING: like SLIDING_COUNTER, but a window follows the one before it, and after two lengths without a new
-  one it begins with the next call (HAProxy). No option of U1: a table of windows may name it.
+  one it begins with the next call (HAProxy).
+- QUEUE: like GCRA, but an admitted call waits until the tokens before its own are refilled (nginx without
+  `nodelay`): `turn_after` says how long.
+
+ROTATING and QUEUE are no options of U1: a table of windows may name them.
 
 A row `w` is a `books.Window` (or a record of the same fields), prepared by `start`; `limit` and `length` (µs)
 are at least 1. `ring` is a list or array of `limit` integers for SLIDING_LOG; the others do not look at it.
@@ -36,9 +40,10 @@ SLIDING_LOG = 2
 SLIDING_COUNTER = 3
 GCRA = 4
 ROTATING = 5
+QUEUE = 6
 NAMES = ("first_hit", "clock", "sliding_log", "sliding_counter", "gcra")
 """The options of U1, each at the place of its kind."""
-KINDS = (*NAMES, "rotating")
+KINDS = (*NAMES, "rotating", "queue")
 """What each kind is called."""
 
 
@@ -70,7 +75,7 @@ def take(now: int, w: Window, ring: MutableSequence[int]) -> int:
 def _take_sliding(now: int, w: Window, ring: MutableSequence[int]) -> int:
     if w.kind == SLIDING_LOG:
         return _take_log(now, w, ring)
-    if w.kind == GCRA:
+    if w.kind == GCRA or w.kind == QUEUE:
         return _take_bucket(now, w)
     return _take_counter(now, w)
 
@@ -123,7 +128,7 @@ def standing(now: int, w: Window, ring: MutableSequence[int]) -> tuple[int, int]
         return w.limit - w.count, left if w.count > 0 else 0
     if w.kind == SLIDING_COUNTER or w.kind == ROTATING:
         return _standing_counter(now, w)
-    if w.kind == GCRA:
+    if w.kind == GCRA or w.kind == QUEUE:
         level = _level(now, w)
         return max(0, level // w.length), _refill(w.limit * w.length - level, w.limit)
     live = _live(now, w, ring)
@@ -146,15 +151,20 @@ def retry_after(now: int, w: Window, ring: MutableSequence[int]) -> int:
         if count < w.limit:
             return max(0, _fades(w.limit - count, previous, w.length) - elapsed)
         return w.length - elapsed + _fades(w.limit, count, w.length)
-    if w.kind == GCRA:
+    if w.kind == GCRA or w.kind == QUEUE:
         return max(0, _refill(w.length - _level(now, w), w.limit))
     return w.opened + w.length - now if now < w.opened + w.length and w.count >= w.limit else 0
+
+
+def turn_after(w: Window) -> int:
+    """How long (µs) the call admitted last waits in a QUEUE: until what those before it took is back."""
+    return _refill((w.limit - 1) * w.length - w.level, w.limit) if w.kind == QUEUE else 0
 
 
 def set_limit(now: int, w: Window, ring: Sequence[int], limit: int) -> list[int]:
     """Give a row another limit from `now` on, and return its ring; what it counted stays counted."""
     newest: list[int] = []
-    if w.kind == GCRA:
+    if w.kind == GCRA or w.kind == QUEUE:
         w.opened, w.level = now, _level(now, w) + (limit - w.limit) * w.length
     elif w.kind == SLIDING_LOG:
         newest = [ring[(w.head - age) % w.limit] for age in range(min(w.count, limit), 0, -1)]

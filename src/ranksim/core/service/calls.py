@@ -61,7 +61,8 @@ class Reply:
     `rate_class` is the class that had no room, where the outcome is limited. `flight` names the
     Idempotency-Key entry that `Service.written` must end, or is "". `headers` hold everything the rules
     decide (X-Request-Id, `RateLimit-*`, Retry-After, WWW-Authenticate, the replay marker).
-    `cursors` continue behind each item of a page; they are made for GraphQL, which shows them.
+    `wait` is how long (µs) a queue of calls holds it back before it is on its way. `cursors` continue behind
+    each item of a page; they are made for GraphQL, which shows them.
     """
 
     status: int
@@ -74,6 +75,7 @@ class Reply:
     operation: str = ""
     account: str = ""
     flight: str = ""
+    wait: int = 0
     cursors: Sequence[str] = ()
 
 

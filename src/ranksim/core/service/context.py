@@ -30,6 +30,8 @@ class Context:
     """Job kinds whose jobs a driver's worker pool runs; the service runs the others itself."""
     tasks: list[Task] = field(default_factory=list)
     events: list[ServiceEvent] = field(default_factory=list)
+    wait: int = 0
+    """How long (µs) a queue of calls holds back the request that was charged last."""
     terms: Terms = field(init=False)
     bits: dict[str, int] = field(init=False)
     """Capability name to bit."""

@@ -240,6 +240,7 @@ class Service:
         ctx, first = self._ctx, calls[0]
         state = ctx.state
         state.requests += 1
+        ctx.wait = 0
         sent = first.request_id
         request_id = sent if sent and _is_echoed(sent) else "req_" + str(state.requests).zfill(12)
         headers: dict[str, str] = {"X-Request-Id": request_id}
@@ -270,10 +271,12 @@ class Service:
                 return [_finish(refused, first, account.id, headers, request_id)]
         if len(calls) == 1:
             reply = self._execute(Request(first, now, account, scope, key_name, reads), owner, 0)
+            reply.wait = ctx.wait
             return [_finish(reply, first, account.id, headers, request_id)]
         replies = []
         for index, call in enumerate(calls):
             reply = self._execute(Request(call, now, account, scope, key_name), owner, index)
+            reply.wait = ctx.wait
             replies.append(_finish(reply, call, account.id, dict(headers), request_id))
         return replies
 

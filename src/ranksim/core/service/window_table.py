@@ -42,6 +42,7 @@ def charge_table(
         standing = [windows.standing(now, charge.window, charge.ring) for charge in charges]
         nearest = min(range(len(charges)), key=lambda place: standing[place])
         write_standing(ctx, charges[nearest].window, *standing[nearest], now, headers)
+        ctx.wait = max(windows.turn_after(charge.window) for charge in charges)
     return refused
 
 

@@ -113,6 +113,8 @@ class ServiceRequest:
                     break
                 except NotKept:
                     answer = await ask()
+            if wait := max((reply.wait for reply in answer.replies), default=0):
+                await asyncio.sleep((twin.clock.wall_until(answer.at + wait) or 0) / SECOND)
             await self._send(answer)
         finally:
             for reply in answer.replies:

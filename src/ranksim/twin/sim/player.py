@@ -167,6 +167,7 @@ class Player:
         """Let a call take effect, and send its reply on its way."""
         server, clock = self.server, self.clock
         reply = server.effect(flight)
+        way_back += reply.wait
         if reply.flight:
             clock.after(way_back // 2, server.written, reply)
         else:
