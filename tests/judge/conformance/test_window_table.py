@@ -119,6 +119,14 @@ def test_a_window_that_admits_more_deviates_and_no_other(wrong: dict[str, Any]) 
     assert verdict(judgement, f"window.{wrong['name']}") == Verdict.DEVIATES
 
 
+def test_status_and_headers_are_enough_to_see_that_more_are_admitted() -> None:
+    reads = {"name": "reads", "match": "GET *", "per": "key", "limit": "20/4s"}
+    trace = traced(Policy(windows=[reads | {"limit": "45/4s"}]), 1, 10, (5, 30, 90))
+    bare = [exchange.model_copy(update={"response": None}) for exchange in trace.exchanges]
+    judgement = compare(Trace(trace.header, bare), Policy(windows=[reads]))
+    assert verdict(judgement, "window.reads") == Verdict.DEVIATES
+
+
 def test_a_window_can_be_required_by_name() -> None:
     policy = Policy(windows=TABLE[:1])
     judgement = compare(traced(policy, 1, 10, (5, 30, 90)), policy)

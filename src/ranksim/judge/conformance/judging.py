@@ -19,6 +19,7 @@ from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.history.packed import Taker
 from ranksim.judge.conformance.judge import Judge
 from ranksim.judge.conformance.rate.headers import HeaderJudge
+from ranksim.judge.conformance.rate.table import TableJudge
 from ranksim.judge.conformance.rate.windows import WindowJudge
 from ranksim.judge.conformance.spending.spending import SpendingJudge
 from ranksim.judge.conformance.verdict.options import Options
@@ -29,7 +30,7 @@ from ranksim.judge.conformance.webhooks.completeness import CompletenessJudge
 from ranksim.judge.conformance.webhooks.endpoints import share_log
 from ranksim.judge.conformance.webhooks.retries import RetryJudge
 
-BY_HEADERS: Final = (WindowJudge, HeaderJudge)
+BY_HEADERS: Final = (WindowJudge, TableJudge, HeaderJudge)
 """The judges of status and headers, which look at what a reply says only to tell a refusal by its code."""
 
 SETTLED_EVERY: Final = 128
