@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import get_ident
+
 import pytest
 
 from ranksim.testing import World
@@ -85,3 +87,14 @@ def test_the_world_is_given_as_a_scenario_that_begins_as_it_stands() -> None:
             assert other.client(other.key).get("/v1/account/usage").json()["data"] == usage
         assert control.get("/_ranksim/state?as=yaml").status_code == 422
         assert "serial" in control.get("/_ranksim/state").json()
+
+
+def test_a_reset_simulates_off_the_loop_that_answers_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    with World() as world:
+        post(world, YAML)
+        origin, threads = world.twin.origin, list[int]()
+        assert origin is not None
+        opened = origin.open
+        monkeypatch.setattr(origin, "open", lambda: (threads.append(get_ident()), opened())[1])
+        world.control().post("/reset").raise_for_status()
+        assert len(set(threads)) == len(threads) == 2

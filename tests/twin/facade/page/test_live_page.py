@@ -522,8 +522,8 @@ def test_panels_fold_and_stay_so_and_jobs_that_ended_leave(server: Server, domai
     assert not tab.run("document.getElementById('ended').open")
     tab.click("document.getElementById('h-faults')")
     tab.until("!document.querySelector('#faults > details').open")
-    tab.run("location.reload()")
-    tab.until(LIVE)
+    tab.run("window.before = true, location.reload()")
+    tab.until(f"!window.before && {LIVE}")
     folds = "[...document.querySelectorAll('main section > details')].map((one) => one.open)"
     assert tab.run(folds) == [True, True, True, False, True, True]
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -212,3 +213,20 @@ def test_jobs_under_way_come_before_those_that_ended(world: World) -> None:
     world.jobs.fail(crawl, "no")
     shown = world.control().get("/overview").json()["jobs"]
     assert [(one["kind"], one["status"]) for one in shown] == [("rank_run", "running"), ("crawl", "failed")]
+
+
+def test_what_a_timeline_does_is_due_where_it_comes_first(tmp_path: Path) -> None:
+    """And can be advanced to; after it a job is due, as ever."""
+    path = tmp_path / "world.yaml"
+    path.write_text(
+        "{start: 2026-03-02T09:00:00Z, length: 1d, accounts: {acme: {plan: pro, portfolio: {}}}, "
+        "timeline: [{at: 5s, do: change_plan, account: acme, plan: agency}]}",
+        "utf-8",
+    )
+    with World.of(path) as world:
+        domain = world.client().get("/v1/domains").json()["data"][0]["id"]
+        world.client().post("/v1/jobs", json={"kind": "crawl", "domain_id": domain})
+        due = world.control().get("/overview").json()["next_due"]
+        assert due == {"at": "2026-03-02T09:00:05Z", "what": "timeline", "id": "the timeline"}
+        world.clock.advance("5s")
+        assert world.control().get("/overview").json()["next_due"]["what"] == "job"

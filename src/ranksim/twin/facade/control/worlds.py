@@ -84,6 +84,8 @@ async def get_world(twin: Twin) -> WorldShown:
 @router.add("POST", "/reset")
 async def reset(twin: Twin) -> WorldShown:
     """Begin anew, as at the start. Fault rules and the journal of requests are emptied too."""
+    if twin.origin is not None:
+        await asyncio.to_thread(twin.origin.open)  # simulated once, anew after a restart: calls are answered
     twin.reset()
     return await get_world(twin)
 

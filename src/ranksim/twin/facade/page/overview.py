@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ranksim.core.clock import Micros, iso
+from ranksim.core.clock import DISTANT_FUTURE, Micros, iso
 from ranksim.core.contract.policy import Policy
 from ranksim.core.service.administration import LIMITS
 from ranksim.core.service.context import JOB_ENDS
@@ -34,9 +34,12 @@ Shown = dict[str, Any]
 
 def overview(twin: Twin) -> Shown:
     """Return all that the page of a deployment shows besides events."""
-    now = twin.now()
+    now, acts = twin.now(), twin.timeline.due
+    state = state_shown(twin.service.state, twin.policy, now, twin.clock.traffic(now))
+    if acts != DISTANT_FUTURE and acts == twin.next_due():
+        state["next_due"] = {"at": iso(acts), "what": "timeline", "id": "the timeline"}
     return {
-        **state_shown(twin.service.state, twin.policy, now, twin.clock.traffic(now)),
+        **state,
         "log": twin.event_log.id,
         "world_id": twin.world_id,
         "last": twin.event_log.last,

@@ -50,9 +50,9 @@
         child = make(item);
         child.dataset.key = name;
       }
-      if (update) update(child, item);
       if (child === place) place = place.nextSibling;
       else parent.insertBefore(child, place);
+      if (update) update(child, item); // in its place, where it has a width
     }
   }
 
@@ -93,7 +93,7 @@
     const at = now();
     const due = state.next_due;
     if (!run) say($("now"), new Date(at).toISOString().slice(0, 19).replace("T", " ") + " UTC");
-    if (!run) say($("due"), due ? `next: ${due.what} ${due.what === "job" ? due.id : "attempt"} in ${span(ms(due.at) - at)}` : "nothing due");
+    if (!run) say($("due"), due ? `next: ${due.what === "delivery" ? "attempt" : due.id} in ${span(ms(due.at) - at)}` : "nothing due");
     for (const node of document.querySelectorAll("[data-until]")) {
       const left = ms(node.dataset.until) - at;
       say(node, node.dataset.words + (left > 0 ? span(left) : "now"));
@@ -293,7 +293,9 @@
   const index = (line) => shown.length - 1 - shown.lastIndexOf(line);
 
   function size() {
-    space.style.height = `${shown.length * height + (open ? extra : 0)}px`;
+    const needed = `${shown.length * height + (open ? extra : 0)}px`;
+    space.style.height = needed;
+    list.style.setProperty("--needed", needed);
   }
 
   function draw() {
@@ -542,7 +544,7 @@
     return node;
   }
 
-  const STATUSES = ["active", "trialing", "past_due", "canceled"];
+  const STATUSES = ["active", "trialing", "past_due", "unpaid", "canceled"];
 
   function makeAccount(account) {
     const change = (sent) => control("PATCH", `/accounts/${encodeURIComponent(account.id)}`, sent);
@@ -645,6 +647,8 @@
     return node;
   }
 
+  const showWebhooks = () => sync(body("webhooks"), state.endpoints, (one) => one.id, makeEndpoint, showEndpoint);
+
   function showEndpoint(node, endpoint) {
     const { parts } = node;
     say(parts.state, endpoint.enabled ? "enabled" : `disabled: ${endpoint.disabled_reason}`);
@@ -674,9 +678,8 @@
     });
     return el("div", { class: "line attempt" },
       el("span", { class: "faint" }, written(attempt.created_at)),
-      el("span", { class: good ? "good" : "bad" }, attempt.status_code === null ? "–" : String(attempt.status_code)),
-      el("span", { class: "grow", title: attempt.error || attempt.event_id }, `${attempt.attempt}. `,
-        attempt.error ? el("span", { class: "bad" }, `${attempt.error} `) : null, attempt.event_type,
+      el("span", { class: good ? "good" : "bad" }, [attempt.status_code, attempt.error].filter((one) => one !== null).join(" ")),
+      el("span", { class: "grow", title: `${attempt.event_type} ${attempt.event_id}` }, `${attempt.attempt}. ${attempt.event_type}`,
         el("span", { class: "faint" }, attempt.next_attempt_at ? `, next ${written(attempt.next_attempt_at).slice(0, 8)}` : "")),
       el("span", { class: "buttons" }, show, button("Resend", `Resend attempt ${attempt.id}`, () => control("POST", `/attempts/${attempt.id}/resend`))),
       payload);
@@ -813,7 +816,10 @@
   for (const node of document.querySelectorAll("main section > details")) {
     const name = `ranksim-fold-${node.parentNode.id}`, small = innerWidth < 600 && !["accounts", "jobs"].includes(node.parentNode.id);
     node.open = (sessionStorage.getItem(name) || (small ? "no" : "yes")) === "yes";
-    node.addEventListener("toggle", () => sessionStorage.setItem(name, node.open ? "yes" : "no"));
+    node.addEventListener("toggle", () => {
+      sessionStorage.setItem(name, node.open ? "yes" : "no");
+      if (state) showWebhooks(); // whose timelines are as wide as they are seen
+    });
   }
 
   // The clock
@@ -853,7 +859,7 @@
     sync($("ended").lastElementChild, ended, (one) => one.id, makeJob, showJob);
     $("ended").hidden = !ended.length;
     say($("ended").firstElementChild, ended.length < MOST_ENDED ? `${count(ended.length)} ended` : `the last ${MOST_ENDED} that ended`);
-    sync(body("webhooks"), state.endpoints, (one) => one.id, makeEndpoint, showEndpoint);
+    showWebhooks();
     none(body("webhooks"), "No endpoint: POST /v1/webhooks makes one.");
     showFaults();
     none(body("faults"), "No fault is in force.");
