@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import combinations
+from math import isnan
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.kit.results import START
 
-from ranksim.core.clock import DAY, HOUR
+from ranksim.core.clock import DAY, HOUR, SECOND
 from ranksim.report import figure, plots
 
 if TYPE_CHECKING:
@@ -89,6 +90,15 @@ def test_a_day_without_any_on_most_days_has_no_profile() -> None:
     assert [panel.get_title(loc="left") for panel in ax.child_axes] == ["rank_run jobs, most of each day"]
 
 
+def test_a_wide_interval_does_not_flatten_the_peaks() -> None:
+    tables = long_run(HEIGHTS)
+    for row in tables["queues_by_day"]:
+        row.update(low=row["jobs"] - 50, high=row["jobs"] + 500)
+    _, peaks = plots.plot(tables, "jobs").child_axes
+    assert peaks.get_ylim() == (0, 2 * 40 * 1.5)
+    assert "95 % interval" in texts(peaks)
+
+
 def test_what_is_pointed_at_tells_the_day() -> None:
     drawn = plots.svgs(long_run(HEIGHTS))["jobs"]
     assert "rank_run jobs: 40 in the hour from 2026-03-07" in drawn
@@ -110,3 +120,51 @@ def test_dates_of_peaks_have_room_in_both_widths(seed: int) -> None:
         assert all(box.y1 <= frame.y1 + 2 for box in dated), seed
         assert not any(one.overlaps(other) for one, other in combinations([*dated, *ends], 2)), seed
         figure._narrow(drawn)
+
+
+def delays(days: list[tuple[int, int]]) -> Any:
+    """The tables of a long run whose events arrive so late each day, and so many never."""
+    hours = hours_of([0] * 24, [0] * 24)
+    for row in hours:
+        night = row["hour"] in (2, 3)
+        row |= {"endpoint": "erp", "median": 300_000, "p10": 200_000, "p90": 900_000} if night else {
+            "endpoint": "erp", "median": None, "p10": None, "p90": None}  # fmt: skip
+    of_days = [
+        {"t": START + day * DAY, "endpoint": "erp", "at": START + day * DAY + 2 * HOUR, "delay": longest,
+         "low": None, "high": None, "lost": lost}
+        for day, (longest, lost) in enumerate(days)
+    ]  # fmt: skip
+    counts = {"acknowledged": 1, "failed": 0}
+    return {
+        "delivering": [{**row, **counts} for row in of_days],
+        "delays": [{"endpoint": "erp", "quantile": 1, "delay": max(longest for longest, _ in days)}],
+        "delivering_by_hour": hours,
+        "delivering_by_day": of_days,
+    }
+
+
+def test_delays_are_shown_by_the_hour_and_the_longest_of_each_day() -> None:
+    ax = plots.plot(delays([(SECOND, 0)] * 8 + [(2 * HOUR, 3)] + [(SECOND, 0)] * 11), "delays")
+    profile, longest = ax.child_axes
+    assert ax.get_title() == "Events arrive up to 2h late, 3 never"
+    assert [panel.get_title(loc="left") for panel in (profile, longest)] == [
+        "erp by hour of the day",
+        "erp, longest of each day",
+    ]
+    drawn = list(profile.lines[0].get_ydata())
+    assert drawn[2:4] == [300_000, 300_000]
+    assert all(isnan(value) for value in (*drawn[:2], *drawn[4:]))
+    assert "band: 80 % of events" in texts(profile)
+    assert {"2h\n9 Mar 02h", "× 3 lost"} == set(texts(longest))
+    ticks = [label.get_text() for label in longest.get_yticklabels()]
+    assert ticks == ["0", "1s", "1m", "1h", "1d"][: len(ticks)]
+    assert longest.get_ylim()[1] > 20 * HOUR
+
+
+def test_the_name_of_an_endpoint_is_cut_where_it_has_no_room() -> None:
+    tables = delays([(SECOND, 0)] * 12)
+    for rows in tables.values():
+        for row in rows:
+            row["endpoint"] = "https://hooks.example.com/a/very/long/path"
+    profile, _ = plots.plot(tables, "delays").child_axes
+    assert profile.get_title(loc="left") == "https://hooks.example.c… by hour of the day"

@@ -163,7 +163,7 @@ def label_ends(ax: Axes, labels: Sequence[Label], gap: float = 0.07) -> None:
     over = max(0.0, at - 1)
     for y, label, colour in placed:
         where = {"xycoords": "axes fraction", "annotation_clip": False}
-        label_beside(ax, _short(label), (1, y - over), (5, 0), color=colour, **where)
+        label_beside(ax, short_label(label), (1, y - over), (5, 0), color=colour, **where)
 
 
 THOUSANDS = 1_000
@@ -224,5 +224,6 @@ def or_value(edge: float | None, value: float) -> float:
     return value if edge is None else edge
 
 
-def _short(label: str, limit: int = 28) -> str:
+def short_label(label: str, limit: int = 28) -> str:
+    """Return a label that is cut where it is longer than so many characters."""
     return label if len(label) <= limit else label[: limit - 1] + "…"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from math import isnan, nan
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,15 +38,26 @@ WIDE = 0.28
 HEADROOM = 1.5
 """How much higher than the highest peak its panel is, for the label."""
 
+FLATTENED = 2
+"""How many times as high as peaks their interval is drawn at most: that of few replications reaches far."""
+
 HOURS = range(25)
 """The hours of a day, and its end."""
+
+
+def count_axis(ax: Axes, top: float, dated: bool) -> None:
+    """Scale an axis of counts up to the highest, and above for dates."""
+    ax.set_ylim(0, top * (HEADROOM if dated else 1.1))
+    whole_ticks(ax)
 
 
 class Lasting(NamedTuple):
     """A series of a long run by its hours and its days.
 
-    `column` of the days is counted, as `noun` says; `label` names the series, if need be, `limit_label` its
-    limit, which is in `limits` as t and from then on that; there are none without a limit.
+    `column` of the days is shown, as `noun` says, the `most` of each in a `form`, on an axis that `scale`
+    sets for a highest value, with dates above it or not. `label` names the series, if need be, `limit_label`
+    its limit, which is in `limits` as t and from then on that. The column `missed` has how often a day had
+    what should not be. The band has the middle 80 % `of` days, or of what they had.
     """
 
     noun: str
@@ -53,8 +65,13 @@ class Lasting(NamedTuple):
     hours: Sequence[Row]
     days: Sequence[Row]
     column: str
-    limits: Sequence[tuple[float, float]]
-    limit_label: str
+    limits: Sequence[tuple[float, float]] = ()
+    limit_label: str = ""
+    missed: str = "refused"
+    most: str = "most"
+    of: str = "days"
+    form: Callable[[float], str] = units.count
+    scale: Callable[[Axes, float, bool], None] = count_axis
 
 
 def draw_days(ax: Axes, series: Sequence[Lasting]) -> None:
@@ -63,10 +80,10 @@ def draw_days(ax: Axes, series: Sequence[Lasting]) -> None:
         (lasting, of_hours)
         for lasting in series
         for of_hours in (True, False)
-        if not of_hours or most(lasting.hours, "p90")
+        if not of_hours or any(row["p90"] for row in lasting.hours)
     ]
     titles = [
-        f"{lasting.noun} by hour of the day" if of_hours else f"{lasting.noun}, most of each day"
+        f"{lasting.noun} by hour of the day" if of_hours else f"{lasting.noun}, {lasting.most} of each day"
         for lasting, of_hours in kinds
     ]
     peaks = []
@@ -84,18 +101,18 @@ def _profile(ax: Axes, series: Lasting) -> None:
     apart = ("weekdays", "weekend") if _differ(groups) else ("all",)
     labels: Labels = []
     for days, colour in zip(apart, (BLUE, ORANGE), strict=False):
-        low, middle, high = ([row[q] for row in groups[days]] for q in ("p10", "median", "p90"))
-        ends = [[*heights, heights[-1]] for heights in (low, middle, high)]
-        ax.fill_between(HOURS, ends[0], ends[2], step="post", color=colour, alpha=0.22, linewidth=0)
-        ax.step(HOURS, ends[1], where="post", color=colour, linewidth=1.4)
-        labels.append((middle[-1], "median" if days == "all" else days, colour))
-    if any(row["p10"] < row["p90"] for days in apart for row in groups[days]):
-        labels.append((0, "band: 80 % of days", INK))
-    top = max(most(groups[days], "p90") for days in apart)
-    ax.set_ylim(0, 1.1 * _limit(ax, series, top, labels))
+        low, middle, high = (
+            [nan if row[q] is None else row[q] for row in groups[days]] for q in ("p10", "median", "p90")
+        )
+        ax.stairs(high, HOURS, baseline=low, fill=True, color=colour, alpha=0.22, linewidth=0)
+        ax.step(HOURS, [*middle, middle[-1]], where="post", color=colour, linewidth=1.4)
+        labels.append((0 if isnan(middle[-1]) else middle[-1], "median" if days == "all" else days, colour))
+    drawn = [row for days in apart for row in groups[days] if row["p90"] is not None]
+    if any(row["p10"] < row["p90"] for row in drawn):
+        labels.append((0, f"band: 80 % of {series.of}", INK))
+    series.scale(ax, _limit(ax, series, most(drawn, "p90"), labels), False)
     ax.set_xlim(HOURS[0], HOURS[-1])
     ax.set_xticks(HOURS[::6], [f"{hour:02d}:00" for hour in HOURS[::6]])
-    whole_ticks(ax)
     plain_axes(ax)
     ax.tick_params(labelsize=8)
     label_ends(ax, labels, gap=0.15)
@@ -103,7 +120,8 @@ def _profile(ax: Axes, series: Lasting) -> None:
 
 def _differ(groups: dict[str, list[Row]]) -> bool:
     """Whether at some hour the median of weekends lies outside 80 % of weekdays, or the other way round."""
-    pairs = list(zip(groups["weekdays"], groups["weekend"], strict=True))
+    hours = zip(groups["weekdays"], groups["weekend"], strict=True)
+    pairs = [pair for pair in hours if None not in (pair[0]["median"], pair[1]["median"])]
     both = [*pairs, *(pair[::-1] for pair in pairs)]
     return any(not row["p10"] <= other["median"] <= row["p90"] for row, other in both)
 
@@ -114,20 +132,22 @@ def _peaks(ax: Axes, series: Lasting) -> Labels:
     heights = [row[series.column] for row in series.days]
     ax.step(at, [*heights, heights[-1]], where="post", color=BLUE, linewidth=0.9)
     labels: Labels = [(heights[-1], series.label, BLUE)] if series.label else []
+    top = max(heights)
     if any((row["high"] or 0) > (row["low"] or 0) for row in series.days):
-        low, high = ([row[end] for row in series.days] for end in ("low", "high"))
+        low, high = ([max(0, row[end] or 0) for row in series.days] for end in ("low", "high"))
         ends = [*low, low[-1]], [*high, high[-1]]
         ax.fill_between(at, *ends, step="post", color=INK, alpha=0.25, linewidth=0)
         labels.append((0, "95 % interval", INK))
-    refused = [row for row in series.days if row.get("refused")]
-    if refused:
+        top = min(max(top, *high), FLATTENED * top)
+    missed = [row for row in series.days if row.get(series.missed)]
+    if missed:
         size = max(2.0, min(5.0, 200 / len(series.days)))
-        middles = times([{"t": row["t"] + DAY // 2} for row in refused])
-        crosses(ax, middles, [row[series.column] for row in refused], VERMILLION, markersize=size)
-        labels.append((max(heights), f"× {units.count(total(refused, 'refused'))} refused", VERMILLION))
-    ax.set_ylim(0, HEADROOM * _limit(ax, series, max(heights), labels, over_time=True))
+        middles = times([{"t": row["t"] + DAY // 2} for row in missed])
+        crosses(ax, middles, [row[series.column] for row in missed], VERMILLION, markersize=size)
+        number = units.count(total(missed, series.missed))
+        labels.append((max(heights), f"× {number} {series.missed}", VERMILLION))
+    series.scale(ax, _limit(ax, series, top, labels, over_time=True), True)
     _date(ax, series)
-    whole_ticks(ax)
     tooltips(ax, at, [*(_tip(row, series) for row in series.days), ""])
     return labels
 
@@ -137,7 +157,7 @@ def _limit(ax: Axes, series: Lasting, top: float, labels: Labels, *, over_time: 
     highest = max((limit for _, limit in series.limits), default=0)
     if not series.limits or (top and top * FAR < highest):
         above = ", above" if series.limits else ""
-        labels.append((top * 1.1, f"{series.limit_label}{above}", INK))
+        labels += [(top * 1.1, f"{series.limit_label}{above}", INK)] if series.limit_label else []
         return top or 1
     at = times([{"t": t} for t, _ in series.limits]) if over_time else [HOURS[0], HOURS[-1]]
     limits = [limit for _, limit in series.limits] if over_time else [highest, highest]
@@ -149,12 +169,12 @@ def _limit(ax: Axes, series: Lasting, top: float, labels: Labels, *, over_time: 
 def _date(ax: Axes, series: Lasting) -> None:
     """Label the highest peaks by height, date and hour, as far as labels have room; of equal days the first.
 
-    Beyond a first only those are labelled that are above those of most days.
+    Further ones are as many times the usual as the highest is theirs, at least.
     """
     first, heights = series.days[0]["t"], [row[series.column] for row in series.days]
-    usual, placed = median(heights), list[float]()
+    least, placed = median(heights) * max(heights), list[float]()
     for row in sorted(series.days, key=lambda row: (-row[series.column], row["t"])):
-        if row["at"] is None or len(placed) == DATED or (placed and row[series.column] <= usual):
+        if row["at"] is None or len(placed) == DATED or (placed and row[series.column] ** 2 <= least):
             break
         share = (row["t"] - first) / (DAY * len(heights))
         side, shift = (
@@ -166,7 +186,7 @@ def _date(ax: Axes, series: Lasting) -> None:
             moment = datetime.fromtimestamp(row["at"] // SECOND, UTC)
             many = heights.count(row[series.column])
             often, since = (f" on {many} days", "first ") if many > len(heights) / 2 else ("", "")
-            text = f"{units.count(row[series.column])}{often}\n{since}{moment.day} {moment:%b %Hh}"
+            text = f"{series.form(row[series.column])}{often}\n{since}{moment.day} {moment:%b %Hh}"
             at = times([{"t": row["t"] + DAY // 2}])[0], row[series.column]
             box = {"color": "white", "alpha": 0.8, "pad": 0.5, "linewidth": 0}
             style = {"ha": side, "ma": side, "va": "bottom", "fontsize": 7, "bbox": box}
@@ -175,5 +195,6 @@ def _date(ax: Axes, series: Lasting) -> None:
 
 def _tip(row: Row, series: Lasting) -> str:
     hour = "" if row["at"] is None else f" in the hour from {units.instant(row['at'])}"
-    refused = f", {units.count(row['refused'])} refused" if row.get("refused") else ""
-    return f"{series.noun}: {units.count(row[series.column])}{hour}{refused}"
+    missed = row.get(series.missed)
+    further = f", {units.count(missed)} {series.missed}" if missed else ""
+    return f"{series.noun}: {series.form(row[series.column])}{hour}{further}"

@@ -20,6 +20,9 @@ PANEL_GAP = 0.28
 APART_GAP = 0.5
 """The same between panels that have axes of their own, which want room, too."""
 
+MOST_PANELS = 3
+"""The most kinds or endpoints that have a panel."""
+
 Labels: TypeAlias = list[Label]
 
 SAMPLED = ("slots", "windows", "queues")

@@ -11,6 +11,7 @@ from ranksim.report.figure import BLUE, COLOURS, GREY, INK, ORANGE, VERMILLION, 
 from ranksim.report.long_runs import Lasting, draw_days
 from ranksim.report.over_time import (
     FAR,
+    MOST_PANELS,
     Labels,
     crosses,
     finish_time,
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 LINES = (BLUE, *COLOURS[2:], GREY)
 """The colours of windows: vermillion is for what is refused."""
 
-MOST_PANELS = 3
-
 WINDOW = ("account", "key", "rate_class")
 """The columns that name a window."""
 
@@ -47,9 +46,9 @@ def windows(tables: Tables, ax: Axes) -> None:
     rows = [row for window in every.values() if _weight(window) for row in window] or tables["windows"]
     lengths = {row["length"] for row in rows}
     length = _length(lengths.pop()) if len(lengths) == 1 else "a window"
-    if tables.get("windows_by_day"):
+    days = grouped(tables.get("windows_by_day", ()), *WINDOW)
+    if days := {name: window for name, window in days.items() if name in every}:
         limits = {name: most(window, "limit") for name, window in every.items()}
-        days = grouped(tables["windows_by_day"], *WINDOW)
         rows = [{**row, "limit": limits[name]} for name, window in days.items() for row in window]
         drawn = _days_of_windows(ax, days, every, grouped(tables["windows_by_hour"], *WINDOW))
     else:

@@ -16,10 +16,13 @@ from ranksim.report.figure import (
     finish,
     label_beside,
     separated,
+    short_label,
     tip,
     title,
 )
+from ranksim.report.long_runs import Lasting, draw_days
 from ranksim.report.over_time import (
+    MOST_PANELS,
     Labels,
     crosses,
     finish_time,
@@ -46,6 +49,15 @@ APART = 1.05
 
 MARKS = (SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR, 10 * HOUR, DAY, 10 * DAY)
 """Where an axis of durations that reaches further is marked."""
+
+DATED_LINEAR, DATED_FAR = 1.3, 30
+"""How far above the longest delay an axis reaches that has dates there, linear and in powers of ten."""
+
+LABEL_PAD = 40
+"""Points between durations beside a panel and what they are."""
+
+LONGEST_NAME = 24
+"""Characters of an endpoint's name that the title of a panel has room for on a narrow page."""
 
 FEWEST_BARS = 3
 """Fewer bars than these are as wide as they would be among so many."""
@@ -132,6 +144,42 @@ def delays(tables: Tables, ax: Axes) -> None:
     """Draw how late events arrive, by when they happened, and those that never do."""
     worst = sorted(_worst(tables), key=lambda name: -_latest(_of(tables, name)))
     names = worst[: len(ENDPOINTS)]
+    if tables.get("delivering_by_day"):
+        names = names[:MOST_PANELS]
+        _delays_of_days(ax, tables, names)
+    else:
+        _delays_over_time(ax, tables, names)
+    longest = _longest(tables)
+    sentence = f"Events arrive up to {units.duration(longest)} late" if longest else "No event arrives"
+    if never := total(tables["delivering"], "lost"):
+        sentence += f", {units.count(never)} never"
+    title(ax, of_many(sentence, len(names), len(worst), "endpoints"))
+
+
+def _delays_of_days(ax: Axes, tables: Tables, names: Sequence[str]) -> None:
+    """Draw of some endpoints how late events of a long run came by hour of the day, and the longest a day."""
+    hours, days = (grouped(tables[f"delivering_by_{by}"], "endpoint") for by in ("hour", "day"))
+    draw_days(
+        ax,
+        [
+            Lasting(
+                short_label(name, LONGEST_NAME), "", hours[name], days[name], "delay",
+                missed="lost", most="longest", of="events", form=units.duration, scale=_durations,
+            )
+            for name in names if name in days
+        ],
+    )  # fmt: skip
+    ax.set_ylabel("until it arrives", labelpad=LABEL_PAD)
+
+
+def _durations(ax: Axes, top: float, dated: bool) -> None:
+    """Scale an axis of durations up to the highest, and above for dates."""
+    room = 1 if not dated else DATED_LINEAR if top < LINEAR / DATED_LINEAR else DATED_FAR
+    _duration_axis(ax, top * room, MARKS[::2])
+
+
+def _delays_over_time(ax: Axes, tables: Tables, names: Sequence[str]) -> None:
+    """Draw how late events arrive over time, a colour an endpoint, and when some were lost."""
     whole_run(ax, tables)
     shade(ax, tables.get("outages", ()), names)
     labels: Labels = []
@@ -149,10 +197,6 @@ def delays(tables: Tables, ax: Axes) -> None:
         crosses(ax, times(lost), [top] * len(lost), VERMILLION, clip_on=False)
         labels.append((top, f"× {units.count(total(lost, 'lost'))} lost", VERMILLION))
     ax.set_ylabel("until it arrives, longest")
-    sentence = f"Events arrive up to {units.duration(longest)} late" if latest else "No event arrives"
-    if never := total(tables["delivering"], "lost"):
-        sentence += f", {units.count(never)} never"
-    title(ax, of_many(sentence, len(names), len(worst), "endpoints"))
     finish_time(ax, [(ax, labels)], "UTC, when the event happened")
 
 
@@ -160,7 +204,7 @@ def _of(tables: Tables, name: str) -> list[Row]:
     return [row for row in tables["delivering"] if row["endpoint"] == name]
 
 
-def _duration_axis(ax: Axes, highest: float) -> float:
+def _duration_axis(ax: Axes, highest: float, marks: Sequence[int] = MARKS) -> float:
     """Scale an axis of durations, which reach from ms to days; return its upper end (µs)."""
     if highest < LINEAR:
         top = max(highest, MILLISECOND) * 1.25
@@ -170,9 +214,9 @@ def _duration_axis(ax: Axes, highest: float) -> float:
         ax.yaxis.set_major_locator(ticker.MaxNLocator(nbins=6, steps=(1, 2, 5, 10)))
         ax.yaxis.set_major_formatter(lambda value, _: units.duration(value) if value else "0")
         return top
-    end = next((mark for mark in MARKS if mark >= highest), highest)
+    end = next((mark for mark in marks if mark >= highest), highest)
     ax.set_yscale("symlog", linthresh=SECOND)
-    ticks = [mark for mark in MARKS if mark <= end]
+    ticks = [mark for mark in marks if mark <= end]
     ax.set_yticks([0, *ticks], ["0", *(units.duration(mark) for mark in ticks)])
     ax.set_yticks([], minor=True)
     ax.set_ylim(0, end * 1.6)

@@ -14,6 +14,7 @@ from tests.kit.results import START
 from tests.twin.sim.test_statistics import service
 
 from ranksim.core.clock import DAY, HOUR, MINUTE, instant
+from ranksim.core.service.calls import Call, Reply
 from ranksim.core.service.events import JobEnded, JobQueued
 from ranksim.report import plots
 from ranksim.twin.sim.hours import Hours
@@ -41,6 +42,11 @@ clients:
     arrivals: poisson
     rhythm: {hours: [0,0,0,0,0,0,1,2,4,8,9,9,6,8,9,9,8,5,2,1,1,0,0,0], days: [9,9,9,9,9,1,1]}
 pools: {rank_run: {capacity: 3, duration: {lognormal: {median: 20m, sigma: 0.6}}}}
+receivers:
+  erp:
+    account: shop
+    latency: {lognormal: {median: 400ms, sigma: 0.7}}
+    outages: [{from: 2026-03-08T01:30:00Z, for: 25m}]
 """
 
 
@@ -92,9 +98,38 @@ def check(result: Result, table: str, column: str, most: dict[datetime, int], **
         assert row["at"] == (None if highest is None else round(highest.timestamp() * 1e6))
 
 
-def test_the_tables_of_windows_agree_with_what_the_replies_of_the_trace_say(
-    scenario: Scenario, tmp_path: Path
-) -> None:
+def check_delays(result: Result, trace: Path) -> None:
+    """Compare the tables of delays with the first acknowledged attempt of each event of a trace."""
+    came: dict[str, datetime] = {}
+    arrived: dict[str, int] = {}
+    for line in trace.read_text().splitlines():
+        entry = json.loads(line)
+        if entry.get("kind") == "delivery":
+            event = json.loads(entry["body"])
+            came[event["id"]] = datetime.fromisoformat(event["created_at"])
+            if entry["status"] == 200:
+                since = came[event["id"]] - datetime(1970, 1, 1, tzinfo=UTC)
+                arrived[event["id"]] = entry["answered"] - since // timedelta(microseconds=1)
+    assert max(arrived.values()) > 5 * MINUTE > 100_000 > min(arrived.values())
+    among = {"all": range(7), "weekdays": range(5), "weekend": range(5, 7)}
+    for row in result.tables["delivering_by_hour"]:
+        of_hour = sorted(
+            delay
+            for event, delay in arrived.items()
+            if came[event].hour == row["hour"] and came[event].weekday() in among[row["days"]]
+        )
+        for column, tenths in (("p10", 1), ("median", 5), ("p90", 9)):
+            quantile = of_hour[-(-tenths * len(of_hour) // 10) - 1] if of_hour else None
+            assert row[column] == (None if quantile is None else pytest.approx(quantile, rel=1 / 128))
+    assert len(result.tables["delivering_by_day"]) == 12
+    for row in result.tables["delivering_by_day"]:
+        date = datetime.fromtimestamp(row["t"] / 1e6, UTC).date()
+        delay, event = max((delay, event) for event, delay in arrived.items() if came[event].date() == date)
+        assert (row["delay"], row["lost"]) == (delay, 0)
+        assert row["at"] == round(hour_of(came[event]).timestamp() * 1e6)
+
+
+def test_the_tables_of_windows_and_of_delays_agree_with_the_trace(scenario: Scenario, tmp_path: Path) -> None:
     result = run(scenario, replications=1, trace=tmp_path / "trace.jsonl")
     most: dict[str, dict[datetime, int]] = {"runs": defaultdict(int), "dashboard": defaultdict(int)}
     refused: dict[Any, int] = defaultdict(int)
@@ -113,6 +148,7 @@ def test_the_tables_of_windows_agree_with_what_the_replies_of_the_trace_say(
     check(result, "windows", "fullest", most["runs"], key="runs", rate_class="expensive")
     for row in result.tables["windows_by_day"]:
         assert row["refused"] == refused[row["key"], datetime.fromtimestamp(row["t"] / 1e6, UTC).date()]
+    check_delays(result, tmp_path / "trace.jsonl")
     assert sum(refused.values()) == 12 * 5  # 25 starts at once, 20 of which pass
 
 
@@ -141,14 +177,14 @@ def test_a_result_of_before_opens_and_is_drawn_over_time(scenario: Scenario) -> 
     before = Result.from_json(json.dumps(plain))
     again = Result.from_json(result.to_json())
     assert again.tables == result.tables
-    for table in ("windows", "queues"):
+    for table in ("windows", "queues", "delivering"):
         assert before.tables[f"{table}_by_day"] == before.tables[f"{table}_by_hour"] == []
         assert before.tables[table] == result.tables[table]
-    for name, panels in {"windows": 2, "jobs": 0}.items():
+    for name, panels in {"windows": 2, "jobs": 0, "delays": 0}.items():
         ax = plots.plot(before.tables, name)
         assert len(ax.child_axes) == panels
         assert ax.get_title()
-    assert [len(result.plot(name).child_axes) for name in ("windows", "jobs")] == [4, 2]
+    assert [len(result.plot(name).child_axes) for name in ("windows", "jobs", "delays")] == [4, 2, 2]
 
 
 def test_of_ten_days_nothing_is_kept() -> None:
@@ -177,6 +213,16 @@ def test_jobs_of_hours_in_which_nothing_happens_are_kept() -> None:
     }
 
 
+def test_calls_that_no_window_of_keys_counts_have_no_hours() -> None:
+    tally = ReplicationTally(START, 12 * DAY, DAY)
+    headers = {"RateLimit-Limit": "20", "RateLimit-Remaining": "4"}
+    for operation, at in (("jobs.create", START), ("elsewhere", START + DAY)):
+        reply = Reply(200, None, operation=operation, headers=headers)
+        tally.call(at, "ci", Call(operation, key="rk_1"), reply)
+    (row,) = tally.finish(START + 12 * DAY, service()).hours["windows"]
+    assert (row["rate_class"], row["days"]) == ("expensive", [[START, 16, 0]])
+
+
 def test_what_comes_before_the_end_of_the_warm_up_is_dropped() -> None:
     start = instant("2026-03-02T00:00:00Z")
     tally = ReplicationTally(start, 12 * DAY, DAY, warm_up=DAY + 30 * MINUTE)
@@ -187,6 +233,32 @@ def test_what_comes_before_the_end_of_the_warm_up_is_dropped() -> None:
     assert replication.hours["queues"][0]["days"] == [[start + DAY, 2, 0]]
     first, *_ = Result("late", 1, [replication]).tables["queues_by_day"]
     assert (first["t"], first["at"], first["jobs"]) == (start + DAY + 30 * MINUTE, start + DAY, 2)
+
+
+def test_events_are_kept_by_when_they_came_and_the_lost_are_counted() -> None:
+    hours, friday = Hours(START, 12 * DAY), instant("2026-03-06T23:50:00Z")
+    assert START < friday < START + 12 * DAY
+    for delay in (30 * MINUTE, None, 40 * MINUTE, None):
+        hours.event("whk_1", friday, delay)
+    hours.event("whk_1", friday + 20 * MINUTE, None)
+    (row,) = hours.rows(lambda table, which: which)["delivering"]
+    assert [[weekend, hour, events] for weekend, hour, _, events in row["profile"]] == [
+        [0, 23, 1],
+        [0, 23, 1],
+    ]
+    at = friday // HOUR * HOUR
+    assert row["days"] == [[at, 40 * MINUTE, 2], [at + HOUR, 0, 1]]
+
+
+def test_replications_without_an_event_tell_nothing_of_how_late_it_came() -> None:
+    def of(index: int, *days: list[int]) -> Replication:
+        hours = {"delivering": [{"endpoint": "erp", "profile": [], "days": list(days)}]}
+        return Replication(index, START, START + 11 * DAY, [], {}, [], {}, {}, hours=hours)
+
+    result = Result("days", 1, [of(0, [START, 3 * MINUTE, 1]), of(1, [START, MINUTE, 2]), of(2)])
+    first, second, *_ = result.tables["delivering_by_day"]
+    assert (first["delay"], first["lost"], first["at"]) == (2 * MINUTE, 1, START)
+    assert (second["delay"], second["lost"], second["at"]) == (0, 0, None)
 
 
 def replication(index: int, *days: list[int]) -> Replication:

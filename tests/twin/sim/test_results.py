@@ -99,6 +99,7 @@ def replication(index: int, granted: int, refused: int, **changes: Any) -> Repli
                 }
             ],
             "queues": [{"kind": "rank_run", "profile": [[0, 0, 3, 1]], "days": [[0, 3, 0]]}],
+            "delivering": [{"endpoint": "shop", "profile": [[0, 0, 250, 5]], "days": [[0, 250, index]]}],
         },
         "notes": {"odd": 2},
     }

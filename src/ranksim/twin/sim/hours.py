@@ -1,8 +1,9 @@
-"""The hours of a long run: how full a rate window was and how many jobs there were at most in each.
+"""The hours of a long run: how full a rate window was, how many jobs there were, how late events arrived.
 
-They are kept as what a figure of a year shows: how many days had how much by hour of the day, on weekdays and
-at weekends, and when each day's most was. What was 0 is not kept. Hours and days are those of UTC; the first
-and the last count whole where a run has a part of them. A year of a series is 365 triples, and at most 8,760
+They are kept as what a figure of a year shows: how many days had how much at most by hour of the day, on
+weekdays and at weekends, and when each day's most was; of events how many were how late, within 1 %, by the
+hour in which they came. A day that had nothing is not kept. Hours and days are those of UTC; the first and
+the last count whole where a run has a part of them. A year of a series is 365 triples, and at most 8,760
 counts where no two days are alike.
 """
 
@@ -17,6 +18,7 @@ from typing import Any
 from ranksim.core.clock import DAY, DISTANT_FUTURE, HOUR, Micros, weekday
 from ranksim.inference.means import estimate
 from ranksim.inference.quantiles import rank_of
+from ranksim.twin.sim.histogram import bucket_of, middle_of
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.series import SERIES
 
@@ -25,12 +27,18 @@ LONG = 10 * DAY
 
 SATURDAY = 5
 
-MEASURED = {"windows": ("fullest", "refused"), "queues": ("jobs",)}
-"""What is kept of an hour: the most, and beside it how often something happened in all."""
+EVENTS = "delivering"
+"""The table of which events are counted and not the days that had so much."""
 
-HOURS = {table: (*SERIES[table].labels, "days", "hour", "median", "p10", "p90") for table in MEASURED}
+LABELS = {"windows": SERIES["windows"].labels, "queues": SERIES["queues"].labels, EVENTS: ("endpoint",)}
+
+MEASURED = {"windows": ("fullest", "refused"), "queues": ("jobs",), EVENTS: ("delay", "lost")}
+"""What is kept: the most, and beside it how often something happened in all."""
+
+OF_HOURS = ("median", "p10", "p90")
+HOURS = {table: (*labels, "days", "hour", *OF_HOURS) for table, labels in LABELS.items()}
 DAYS = {
-    table: ("t", *SERIES[table].labels, "at", columns[0], "low", "high", *columns[1:])
+    table: ("t", *LABELS[table], "at", columns[0], "low", "high", *columns[1:])
     for table, columns in MEASURED.items()
 }
 """The columns of the tables by hour and by day."""
@@ -57,6 +65,7 @@ class Hours:
 
     def reset(self, now: Micros) -> None:
         """Drop all hours before `now`."""
+        self._began = now
         self._hour = now // HOUR
         self._under_way: dict[tuple[str, Which], list[int]] = {}
         self._kept: dict[tuple[str, Which], _Kept] = {}
@@ -75,23 +84,34 @@ class Hours:
 
     def close(self) -> None:
         """End the hour under way."""
-        began = self._hour * HOUR
-        cell = weekday(began) >= SATURDAY, began % DAY // HOUR
         for which, (most, more) in self._under_way.items():
-            kept = self._kept.setdefault(which, _Kept())
-            kept.profile.setdefault(cell, Counter())[most] += 1
-            day = kept.days.setdefault(began // DAY, [began, most, 0])
-            if most > day[1]:
-                day[:2] = began, most
-            day[2] += more
+            self._keep(which, self._hour * HOUR, most, most, more)
         self._under_way.clear()
         self._hour += 1
+
+    def event(self, which: Hashable, came: Micros, delay: Micros | None) -> None:
+        """Keep so late (µs) an event arrived, by when it came; None for one that was lost."""
+        if self._long:
+            at = max(came, self._began) // HOUR * HOUR
+            rounded = None if delay is None else middle_of(bucket_of(delay))
+            self._keep((EVENTS, (which,)), at, rounded, delay or 0, delay is None)
+
+    def _keep(self, which: tuple[str, Which], at: Micros, counted: int | None, most: int, more: int) -> None:
+        kept = self._kept.setdefault(which, _Kept())
+        if counted is not None:
+            cell = weekday(at) >= SATURDAY, at % DAY // HOUR
+            kept.profile.setdefault(cell, Counter())[counted] += 1
+        day = kept.days.setdefault(at // DAY, [at, most, 0])
+        if most > day[1]:
+            day[:2] = at, most
+        day[2] += more
 
     def rows(self, named: Callable[[str, Any], Names]) -> dict[str, list[dict[str, Any]]]:
         """Return what was kept as plain data; `named` gives the labels of a series by what names it here.
 
         A row has `profile`, rows of whether at a weekend, hour, most and how many days had that, and `days`,
-        rows of the hour that had the day's most, that, and how often something more happened.
+        rows of the hour that had the day's most, that, and how often something more happened. The profile of
+        events has how many were so late.
         """
         rows: dict[str, list[dict[str, Any]]] = {}
         for (table, which), kept in self._kept.items():
@@ -100,7 +120,7 @@ class Hours:
                 for (weekend, hour), counts in sorted(kept.profile.items())
                 for most, days in sorted(counts.items())
             ]
-            labels = dict(zip(SERIES[table].labels, named(table, which), strict=True))
+            labels = dict(zip(LABELS[table], named(table, which), strict=True))
             days = [day for _, day in sorted(kept.days.items())]
             rows.setdefault(table, []).append({**labels, "profile": profile, "days": days})
         return {table: sorted(of, key=lambda row: [*row.values()][:-2]) for table, of in sorted(rows.items())}
@@ -112,7 +132,7 @@ class Hours:
 def by_hour(replications: Sequence[Replication], table: str) -> Iterator[Names]:
     """Yield what days of replications have at each hour: the median, and the middle 80 % of days.
 
-    `days` are all, weekdays, or Saturdays and Sundays.
+    `days` are all, weekdays, or Saturdays and Sundays. Delays are those of events, None of an hour without.
     """
     there = Counter(cell for replication in replications for cell in _cells(replication))
     for names, rows in _series(replications, table):
@@ -122,10 +142,12 @@ def by_hour(replications: Sequence[Replication], table: str) -> Iterator[Names]:
                 counts.setdefault((bool(weekend), hour), Counter())[most] += days
         for days, among in (("all", (False, True)), ("weekdays", (False,)), ("weekend", (True,))):
             for hour in range(24):
-                number = sum(there[weekend, hour] for weekend in among)
                 values = sum((counts.get((weekend, hour), Counter()) for weekend in among), Counter[int]())
-                if number:
-                    yield *names, days, hour, *(_quantile(values, number, q) for q in (0.5, 0.1, 0.9))
+                number = sum(there[weekend, hour] for weekend in among)
+                if table == EVENTS:
+                    number = sum(values.values())
+                quantiles = (_quantile(values, number, q) if number else None for q in (0.5, 0.1, 0.9))
+                yield *names, days, hour, *quantiles
 
 
 def _cells(replication: Replication) -> Iterator[tuple[bool, int]]:
@@ -148,7 +170,8 @@ def _quantile(counts: Mapping[int, int], number: int, q: float) -> int:
 def by_day(replications: Sequence[Replication], table: str, level: float) -> Iterator[Names]:
     """Yield the most of each day, its mean over replications with an interval.
 
-    `at` is the hour that has it in most replications, None for a day without any.
+    `at` is the hour that has it in most replications, None for a day without any. Replications without an
+    event on a day tell nothing of how late it came.
     """
     for names, rows in _series(replications, table):
         of_days = [{at // DAY: (at, *more) for at, *more in row["days"]} for row in rows]
@@ -157,14 +180,10 @@ def by_day(replications: Sequence[Replication], table: str, level: float) -> Ite
             of_day = [days.get(day, (None, 0, 0)) for days in (*of_days, *none)]
             hours = Counter(sorted(at for at, *_ in of_day if at is not None))
             at = hours.most_common(1)[0][0] if hours else None
+            most = [most for at, most, _ in of_day if at is not None or table != EVENTS]
             further = [fmean(value[2] for value in of_day)] * (len(MEASURED[table]) - 1)
-            yield (
-                max(day * DAY, replications[0].start),
-                *names,
-                at,
-                *estimate([most for _, most, _ in of_day], level),
-                *further,
-            )
+            started = max(day * DAY, replications[0].start)
+            yield started, *names, at, *estimate(most or [0], level), *further
 
 
 def _series(replications: Sequence[Replication], table: str) -> Iterator[tuple[Names, list[dict[str, Any]]]]:
@@ -172,5 +191,5 @@ def _series(replications: Sequence[Replication], table: str) -> Iterator[tuple[N
     series: dict[Names, list[dict[str, Any]]] = {}
     for replication in replications:
         for row in replication.hours.get(table, ()):
-            series.setdefault(tuple(row[label] for label in SERIES[table].labels), []).append(row)
+            series.setdefault(tuple(row[label] for label in LABELS[table]), []).append(row)
     yield from sorted(series.items())

@@ -32,7 +32,7 @@ class Replication:
     - `hours` by table, of runs longer than ten days: rows of a series' names, `profile`, rows of whether at a
       weekend (0 or 1), hour of the day (UTC), most in that hour, and how many days had that; and `days`, rows
       of the hour with the day's most, that, and of windows how many calls were refused that day; what was 0
-      is left out
+      is left out. Of `delivering` the delays of events (µs) by when they came, and how many were lost
     """
 
     seed: int

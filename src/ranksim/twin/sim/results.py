@@ -236,6 +236,12 @@ class Result:
     windows_by_day = _Frame("Rate windows of long runs: the most that they held each day, and in which hour.")
     queues_by_hour = _Frame("Jobs that ran or waited in long runs: the most in an hour, by hour of the day.")
     queues_by_day = _Frame("Jobs that ran or waited in long runs: the most each day, and in which hour.")
+    delivering_by_hour = _Frame(
+        "How late webhook events of long runs arrived, by the hour in which they came."
+    )
+    delivering_by_day = _Frame(
+        "The longest delay of webhook events of each day of long runs, and how many were lost."
+    )
     jobs = _Frame("Jobs of each pool, their waits and the pool's utilisation.")
     attempts = _Frame("Webhook attempts by attempt number, of all endpoints together.")
     deliveries = _Frame("Webhook attempts by endpoint and attempt number.")

@@ -100,16 +100,19 @@ class SampledSeries:
 
 
 def series_names(
-    state: State, accounts: Mapping[str, str], table: str, which: tuple[Hashable, ...]
+    state: State, names: Mapping[str, str], table: str, which: tuple[Hashable, ...]
 ) -> tuple[str, ...]:
-    """Return the labels of a series by what names it in the service; `accounts` are the names by id."""
+    """Return the labels of a series by what names it in the service; `names` are those of ids.
+
+    The ids are of accounts and, for series that are not sampled, of endpoints.
+    """
     first, *rest = map(str, which)
     if table == "queues":
         return (first,)
     if table == "windows":
         key = state.keys[first]
-        return accounts[key.account], key.name, *rest
-    return accounts[first], *rest
+        return names[key.account], key.name, *rest
+    return names[first], *rest
 
 
 def account_names(state: State) -> dict[str, str]:

@@ -110,7 +110,7 @@ class ReplicationTally:
         self._jobs: dict[str, JobTally] = {}
         self._waiting: dict[str, Micros] = {}
         width = max(1, -(-length // MAX_SAMPLES))
-        self._deliveries = DeliveryTally(attempts, width, self.endpoint_names, self.outages)
+        self._deliveries = DeliveryTally(attempts, width, self.endpoint_names, self.outages, self._hours)
         self._series = SampledSeries()
         self._invoiced: dict[tuple[str, Micros], int | None] = {}
         self._notes: dict[str, int] = {}
@@ -256,7 +256,9 @@ class ReplicationTally:
             },
             consulted=service.consulted(),
             invoices=self._invoice_rows(state),
-            hours=self._hours.rows(partial(series_names, state, account_names(state))),
+            hours=self._hours.rows(
+                partial(series_names, state, account_names(state) | self._deliveries.named())
+            ),
         )
 
     # Jobs and deliveries
@@ -290,11 +292,12 @@ class ReplicationTally:
     def _fold_rates(self) -> None:
         """Put what replies told of operations together by window, for the sample and the hour."""
         for (token, operation, refused), (count, left, limit) in self._rates.items():
-            which = token, self.rate_class_of.get(operation, "")
+            which = token, name = token, self.rate_class_of.get(operation, "")
             window = self._windows.setdefault(which, [0, 0, NO_LIMIT, 0])
             window[refused] += count
             window[2:] = min(window[2:], [left, limit])
-            self._hours.observe("windows", which, limit - left, count if refused else 0)
+            if name:
+                self._hours.observe("windows", which, limit - left, count if refused else 0)
         self._rates.clear()
 
     # Samples

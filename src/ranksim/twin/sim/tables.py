@@ -17,7 +17,7 @@ from ranksim.inference.estimate import Estimate
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.means import estimate
 from ranksim.inference.shares import clustered
-from ranksim.twin.sim.hours import DAYS, HOURS, by_day, by_hour
+from ranksim.twin.sim.hours import DAYS, HOURS, OF_HOURS, by_day, by_hour
 from ranksim.twin.sim.metric_families import (
     ENDPOINTS,
     FAMILIES,
@@ -347,8 +347,8 @@ TABLES = {
 
 `low` and `high` are about the column before them; in a series about its `measured` one. Quantiles of waits
 and of delays are those of a replication, on average, as those of metrics are.
-`…_by_hour` and `…_by_day` are of runs longer than ten days: how much days have at most in an hour, the median
-and the middle 80 % of the days of all replications; and the most of each day, whose hour is `at`.
+`…_by_hour` is of runs longer than ten days: the median and the middle 80 % of what days of all runs have
+at most in an hour, or of delays of events; `…_by_day` the most of each day, in the hour `at`.
 `operations`, `codes` and `attempts` are of all clients and endpoints together, `levels` how full each
 allowance was at the end and at most, and a code's share one of all refusals. A stretch of `delivering` has
 the attempts made in it, and of the events that came in it the longest delay and how many were lost; one
@@ -361,8 +361,11 @@ COLUMNS = {name: table.columns for name, table in TABLES.items()}
 WORDS = ("what", "unit", "account", "resource")
 """The columns of a table with a `unit` that have none themselves."""
 
-ENDS_OF = {"spend": "money", "jobs": "duration", "delays": "duration"}
-"""What `low` and `high` are in tables where they are no counts."""
+ENDS_OF = {
+    "spend": "money",
+    **dict.fromkeys(("jobs", "delays", "delivering_by_hour", "delivering_by_day"), "duration"),
+}
+"""What `low` and `high`, and quantiles by hour, are in tables where they are no counts."""
 
 
 def quantities(table: str) -> dict[str, str]:
@@ -375,7 +378,7 @@ def quantities(table: str) -> dict[str, str]:
             quantities[column] = "instant"
         elif column in ("delay", "length") or column.startswith("wait_"):
             quantities[column] = "duration"
-        elif column in ENDS and table in ENDS_OF:
+        elif column in (*ENDS, *OF_HOURS) and table in ENDS_OF:
             quantities[column] = ENDS_OF[table]
     return quantities
 

@@ -11,6 +11,7 @@ from ranksim.core.clock import Micros
 from ranksim.core.service.calls import Answer, Attempt
 from ranksim.core.service.state import State
 from ranksim.twin.sim.histogram import Histogram
+from ranksim.twin.sim.hours import Hours
 from ranksim.twin.sim.metric_families import LOST
 from ranksim.twin.sim.series import account_names, unique
 
@@ -188,15 +189,22 @@ class _Open:
 class DeliveryTally:
     """Counts deliveries by endpoint id; one is tried so many `attempts` (S90), a stretch is `width` µs.
 
-    An endpoint without one of the `names` goes by its URL; `outages` are those of its receiver.
+    An endpoint without one of the `names` goes by its URL; `outages` are those of its receiver; `hours` keep
+    how late events arrive, and which are lost.
     """
 
     def __init__(
-        self, attempts: int, width: Micros, names: Mapping[str, str], outages: Mapping[str, Outages]
+        self,
+        attempts: int,
+        width: Micros,
+        names: Mapping[str, str],
+        outages: Mapping[str, Outages],
+        hours: Hours,
     ) -> None:
         self.endpoints: dict[str, EndpointTally] = {}
         self._names = names
         self._outages = outages
+        self._hours = hours
         self._attempts = attempts
         self._width = width
         self._open: dict[int, _Open] = {}
@@ -234,6 +242,7 @@ class DeliveryTally:
             endpoint.acknowledged += 1
             delay = now - delivery.created
             endpoint.delay.add(delay)
+            self._hours.event(task.endpoint, delivery.created, delay)
             created = delivery.created // self._width
             if created != tried:  # a delay is shown where its event came, not where it ended
                 stretch = endpoint.stretch(created)
@@ -242,11 +251,12 @@ class DeliveryTally:
             del self._open[task.delivery]
         elif task.number >= self._attempts:
             endpoint.lost_exhausted += 1
-            self._lose(endpoint, delivery.created)
+            self._lose(task.endpoint, delivery.created)
             del self._open[task.delivery]
 
-    def _lose(self, endpoint: EndpointTally, created: Micros) -> None:
-        endpoint.stretch(created // self._width)[3] += 1
+    def _lose(self, endpoint: str, created: Micros) -> None:
+        self.endpoints[endpoint].stretch(created // self._width)[3] += 1
+        self._hours.event(endpoint, created, None)
 
     def disabled(self, now: Micros, endpoint: str, reason: str) -> None:
         """Count a disabling. What that cancels is seen by `close_cancelled`."""
@@ -261,15 +271,14 @@ class DeliveryTally:
         row = self.endpoint(endpoint)
         row.events += 1
         row.lost_suppressed += 1
-        self._lose(row, now)
+        self._lose(endpoint, now)
 
     def close_cancelled(self, state: State) -> None:
         """Count as cancelled what is still open here but forgotten by the service."""
         for number in [number for number in self._open if number not in state.deliveries]:
             delivery = self._open.pop(number)
-            endpoint = self.endpoints[delivery.endpoint]
-            endpoint.lost_cancelled += 1
-            self._lose(endpoint, delivery.created)
+            self.endpoints[delivery.endpoint].lost_cancelled += 1
+            self._lose(delivery.endpoint, delivery.created)
 
     def open_unanswered(self, state: State) -> None:
         """Know every endpoint, and count the events of which not even one attempt has been answered yet."""
@@ -284,7 +293,7 @@ class DeliveryTally:
     def rows(self, now: Micros, since: Micros, state: State) -> list[dict[str, Any]]:
         """Return what was counted of each endpoint in [since, now) as plain data, sorted by name."""
         accounts = account_names(state)
-        named = unique({key: self._names.get(key) or row.url or key for key, row in self.endpoints.items()})
+        named = self.named()
         pending = Counter(delivery.endpoint for delivery in self._open.values())
         rows = []
         for which, row in self.endpoints.items():
@@ -296,6 +305,10 @@ class DeliveryTally:
             account = accounts.get(row.account, row.account)
             rows.append({"endpoint": named[which], "account": account, **row.row(self._width)})
         return sorted(rows, key=lambda row: str(row["endpoint"]))
+
+    def named(self) -> dict[str, str]:
+        """Return the name of each endpoint id: its own, its URL, or the id."""
+        return unique({key: self._names.get(key) or row.url or key for key, row in self.endpoints.items()})
 
     def reset(self, now: Micros) -> None:
         """Start counting afresh; what is open stays so."""
