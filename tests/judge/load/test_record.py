@@ -207,6 +207,12 @@ CREDENTIALS = {
     "a header": (b"X-Auth: hush\r\nX-Api-Key: hush\r\n", b""),
     "a field": (b"", b'{"password": "hush", "client_secret": "hush", "secret_key": "hu\\"sh", "n": 1}'),
     "a form": (b"", b"user=me&client_secret=hush&password=hush"),
+    "a URL": (b"Referer: http://a.example/?n=1&access_token=hush\r\n", b""),
+    "a form in parts": (
+        b"Content-Type: multipart/form-data; boundary=b\r\n",
+        b'--b\r\nContent-Disposition: form-data; name="password"\r\nContent-Type: text/plain\r\n\r\nhu\nsh'
+        b'hush\r\n--b\r\nContent-Disposition: form-data; name="n"\r\n\r\n1\r\n--b--\r\n',
+    ),
 }
 
 
@@ -217,7 +223,7 @@ def test_credentials_reach_the_upstream_and_no_trace(where: str, tmp_path: Path)
         b"POST /v1/x?key=hush&sig=hush HTTP/1.1\r\nHost: here\r\n" + headers
         + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
     )  # fmt: skip
-    reply = b'HTTP/1.1 200 OK\r\nContent-Length: 24\r\n\r\n{"access_token": "hush"}'
+    reply = b'HTTP/1.1 200 OK\r\nX-Auth: hush\r\nContent-Length: 24\r\n\r\n{"access_token": "hush"}'
     with (
         Upstream(reply, until=body or b"\r\n\r\n") as upstream,
         recording(upstream.url, tmp_path / "out") as url,

@@ -74,6 +74,7 @@ class Framer:
     def __init__(self, length_of: Callable[[bytes], int | None]) -> None:
         self._length_of = length_of
         self._pending = bytearray()
+        self._head = b""
         self._until_closed = False
         self._pieces = self._messages()
 
@@ -90,7 +91,8 @@ class Framer:
 
     def rest(self) -> bytes:
         """Return what came and is no piece yet."""
-        return self._take(len(self._pending))
+        head, self._head = self._head, b""
+        return head + self._take(len(self._pending))
 
     def _take(self, count: int) -> bytes:
         taken = bytes(self._pending[:count])
@@ -108,17 +110,17 @@ class Framer:
     def _messages(self) -> Iterator[StreamPiece | None]:
         """Yield all pieces, message by message; None where more bytes are wanted."""
         while True:
-            raw = b""
-            while not raw.endswith((b"\n\r\n", b"\n\n")):
+            while not self._head.endswith((b"\n\r\n", b"\n\n")):
                 for line in self._line():
                     if line is None:
                         yield None
                         continue
-                    raw += line
-                if raw.strip() == b"":
+                    self._head += line
+                if self._head.strip() == b"":
                     break  # blank lines before a request count for nothing (section 2.2)
-                if len(raw) > MOST_HEAD:
+                if len(self._head) > MOST_HEAD:
                     raise NotHttp("a head without end")
+            raw, self._head = self._head, b""
             yield StreamPiece("head", raw)
             if not raw.strip():
                 continue
@@ -155,11 +157,11 @@ class Framer:
                 if line is None:
                     yield None
                     continue
+                yield StreamPiece("body", line)
                 try:
                     size = int(line.split(b";")[0].strip(), 16)
                 except ValueError:
                     raise NotHttp("a chunk without a size") from None
-                yield StreamPiece("body", line)
             yield from self._counted(size)
             if size:
                 for line in self._line():

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import socket
+import struct
 import zlib
 from collections import deque
 from contextlib import suppress
@@ -24,7 +27,7 @@ from ranksim.core.clock import Micros
 from ranksim.core.files import write_file
 from ranksim.core.service.routes import offered
 from ranksim.core.trace import Header, TraceKey
-from ranksim.judge.load.framing import TO_THE_END, UNSEEN, Framer, Head, NotHttp, StreamPiece
+from ranksim.judge.load.framing import TO_THE_END, UNSEEN, Framer, Head, StreamPiece
 from ranksim.judge.load.merging import HEADER
 from ranksim.judge.load.recorder import PartRecorder
 
@@ -34,13 +37,15 @@ MOST_BODY = 1 << 20
 
 TARGET = "production"
 
-NAMES = r"api[-_]?key|^key$|^sig$|token|secret|passw|signature|auth|session|cookie|credential"
+NAMES = r"api[-_]?key|^key$|^sig$|token|secret|passw|signature|auth(?!enticate$)|session|cookie|credential"
 CREDENTIAL = re.compile(f"(?i){NAMES}")
 """What is in the names of headers and parameters that are not written down; Authorization names the key."""
 
 IN_BODIES = r"[\w-]*(?:api[-_]?key|token|secret|passw|signature|auth|session|credential)[\w-]*"
 CREDENTIAL_FIELD = re.compile(rf'(?i)("(?!\w*secret")(?:{IN_BODIES})"\s*:\s*")(?:[^"\\]|\\.)*(?=")')
-CREDENTIAL_PAIR = re.compile(rf"(?i)((?:^|&)(?:{IN_BODIES})=)[^&]*")
+CREDENTIAL_CUT = re.compile(rf'(?i)("(?:{IN_BODIES})"\s*:\s*")(?:[^"\\]|\\.)*\\?\Z')
+CREDENTIAL_PAIR = re.compile(rf"(?i)((?:^|[?&])(?:{IN_BODIES})=)[^&\s]*")
+CREDENTIAL_PART = re.compile(rf'(?i)(;\s*name="(?:{IN_BODIES})"(?:.*\r\n)+?\r\n)(?s:.)*?(?=\r\n--|\Z)')
 HIDDEN = r"\1hidden"
 """Fields of JSON, and of forms, whose values are not written down either."""
 
@@ -73,7 +78,8 @@ def _decoded(raw: bytes, encoding: str) -> bytes | None:
         return None
     with suppress(zlib.error):
         decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)  # either header
-        return decoder.decompress(raw, MOST_BODY)
+        text = decoder.decompress(raw, MOST_BODY)
+        return None if decoder.unconsumed_tail else text
     return None
 
 
@@ -147,7 +153,7 @@ class RecordingProxy:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass on what a client sends over one connection, and what is answered, until either ends it."""
-        with suppress(asyncio.CancelledError):  # as recording ends, which is noted of what is under way
+        with suppress(asyncio.CancelledError, ConnectionError):  # as recording ends, which the trace notes
             await self._serve(reader, writer)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -160,31 +166,37 @@ class RecordingProxy:
             text = b"ranksim record: the upstream cannot be reached\n"
             writer.write(b"HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nConnection: close\r\n")
             writer.write(b"Content-Length: %d\r\n\r\n%b" % (len(text), text))
+            writer.write_eof()
+            while await reader.read(READ):  # a close on unread bytes is a reset: the answer would be lost
+                pass
             await _closed(writer)
             return
         connection = _Connection(self, self._keys, self._recorder)
         passing = [
-            asyncio.ensure_future(self._pass(reader, up_writer, connection.requested)),
+            asyncio.ensure_future(self._pass(reader, up_writer, connection.requested, connection.rest)),
             asyncio.ensure_future(self._pass(up_reader, writer, connection.replied)),
         ]
         try:
             await asyncio.wait(passing, return_when=asyncio.FIRST_COMPLETED)
-            if not passing[1].done() and connection.is_under_way:  # all is sent, and may be answered
+            if connection.is_under_way and reader.exception() is None:  # all is sent, and may be answered
                 await asyncio.wait(passing[1:])
         finally:
             for task in passing:
                 task.cancel()
+            connection.closed(reader, up_reader)  # before it waits, which the end of recording cuts short
             await asyncio.gather(*passing, return_exceptions=True)
-            connection.closed(by_upstream=passing[1].done())
-            for end in (up_writer, writer):
-                await _closed(end)
+            await _closed(up_writer, is_reset=reader.exception() is not None)
+            await _closed(writer, is_reset=up_reader.exception() is not None)
 
-    async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, see: Any) -> None:
+    async def _pass(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, see: Any, rest: Any = bytes
+    ) -> None:
         with suppress(ConnectionError):
             while data := await source.read(READ):
                 for part in see(data):
                     sink.write(part)
                 await sink.drain()
+            sink.write(rest())
             if sink.can_write_eof():
                 sink.write_eof()
 
@@ -208,8 +220,8 @@ class RecordingProxy:
         """Return a request's head with the upstream's Host, and below its base path."""
         first, *lines = raw.split(b"\n")
         if self._base:
-            method, target, version = first.split(b" ", 2)
-            first = b" ".join((method, self._base.encode() + target, version))
+            method, space, rest = first.partition(b" ")
+            first = method + space + self._base.encode() + rest
         own = b"Host: " + self._netloc.encode()
         lines = [
             own + b"\r" * line.endswith(b"\r") if line[:5].lower() == b"host:" else line for line in lines
@@ -224,13 +236,14 @@ def hide_credentials(text: str | None) -> str | None:
     """
     if not text:
         return text
-    text = CREDENTIAL_FIELD.sub(HIDDEN, text)
-    return text if text[:1] in "{[" else CREDENTIAL_PAIR.sub(HIDDEN, text)
+    text = CREDENTIAL_CUT.sub(HIDDEN, CREDENTIAL_FIELD.sub(HIDDEN, text))
+    return text if text[:1] in "{[" else CREDENTIAL_PAIR.sub(HIDDEN, CREDENTIAL_PART.sub(HIDDEN, text))
 
 
 def without_credentials(named: dict[str, str]) -> dict[str, str]:
-    """Return headers or parameters without those whose names say that they let somebody in."""
-    return {name: value for name, value in named.items() if not CREDENTIAL.search(name)}
+    """Return headers or parameters without what lets somebody in, as names say, those in URLs too."""
+    harmless = {name: value for name, value in named.items() if not CREDENTIAL.search(name)}
+    return {name: CREDENTIAL_PAIR.sub(HIDDEN, value) for name, value in harmless.items()}
 
 
 def route_of(method: str, path: str) -> tuple[str, dict[str, str]]:
@@ -255,6 +268,12 @@ class _Connection:
         """Whether a call waits for its reply, or what passes is not seen."""
         return bool(self._calls) or not self._is_seen
 
+    def rest(self) -> bytes:
+        """Return what a client that ended had sent of a piece, which is passed on unseen."""
+        text = self._requests.rest()
+        self._is_seen = self._is_seen and not text
+        return text
+
     def requested(self, data: bytes) -> list[bytes]:
         """Return what is to be sent upstream for what a client sent."""
         return self._seen(self._requests, data, self._ask)
@@ -266,12 +285,12 @@ class _Connection:
 
     def _seen(self, framer: Framer, data: bytes, note: Any) -> list[bytes]:
         if not self._is_seen:
-            return [data]
+            return [framer.rest() + data]
         passed: list[bytes] = []
         try:
             for piece in framer.feed(data):
                 passed.append(note(piece))
-        except NotHttp:
+        except ValueError:  # NotHttp among them
             self._is_seen = False
             self._recorder.note("a connection is passed on unseen: it is no HTTP/1.1")
             passed.append(framer.rest())
@@ -335,8 +354,8 @@ class _Connection:
         text = hide_credentials(call.answer.text(call.reply.get("content-encoding")))
         status = int(call.reply.first.split(" ")[1])
         self._recorder.ended(
-            call.id, self._recorder.clock.now(), status=status, headers=call.reply.joined(), response=text,
-            error=error,
+            call.id, self._recorder.clock.now(), status=status,
+            headers=without_credentials(call.reply.joined()), response=text, error=error,
         )  # fmt: skip
         self._learn(call, status, text)
 
@@ -351,18 +370,24 @@ class _Connection:
             if key is not None and isinstance(account, str):
                 self._keys.owned(key, account)
 
-    def closed(self, *, by_upstream: bool) -> None:
+    def closed(self, client: asyncio.StreamReader, upstream: asyncio.StreamReader) -> None:
         """Write down what was under way as the connection closed."""
-        first = True
+        error = "recording ended"
+        for name, end in (("client", client), ("upstream", upstream)):
+            if end.exception() is not None or end.at_eof():
+                error = f"the {name} {'reset' if end.exception() is not None else 'closed'} the connection"
+        is_complete = upstream.at_eof() and self._replies.ends_with_connection
         for call in self._calls:
-            complete = first and call.reply is not None and self._replies.ends_with_connection and by_upstream
-            who = "the upstream" if by_upstream else "the client"
-            self._ended(call, None if complete else f"{who} closed the connection")
-            first = False
+            self._ended(call, None if is_complete and call.reply is not None else error)
+            is_complete = False
         self._calls.clear()
 
 
-async def _closed(writer: asyncio.StreamWriter) -> None:
+async def _closed(writer: asyncio.StreamWriter, *, is_reset: bool = False) -> None:
+    """Close a connection, by a reset where its other side was."""
+    if is_reset:
+        linger = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     writer.close()
     with suppress(Exception):
         await writer.wait_closed()
