@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, TypeAdapter, create_model
 
 from ranksim.bridges import load_capacity_cli as load_capacity
+from ranksim.core.callers.fault_rules import StatedFault
 from ranksim.core.callers.target import Target
 from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.plans import Catalogue
@@ -27,6 +28,7 @@ from ranksim.planner.pricing import cli as pricing
 from ranksim.planner.study.spec import Spec
 from ranksim.report.document import KINDS, ResultDocument
 from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.timeline import AddFault
 
 
 def _partly(kind: Any) -> Any:
@@ -132,6 +134,7 @@ def schema(kind: str) -> dict[str, Any]:
         raise BadInput(f"schema: {no_such('kind', kind, (*FILES, *DOCUMENTS))}")
     plain = FILES[kind].json_schema()
     _without_inner_defaults(plain)
+    _refer(plain.get("$defs", {}), AddFault.__name__, StatedFault.__name__)
     if kind == "trace":
         plain["anyOf"] = plain.pop("oneOf")  # a note may have any fields beside its own
     if kind == "result":
@@ -149,6 +152,14 @@ def write_schemas(folder: Path) -> None:
 def as_text(plain: dict[str, Any]) -> str:
     """Return a schema as JSON text."""
     return json.dumps(plain, indent=1, ensure_ascii=False) + "\n"
+
+
+def _refer(definitions: dict[str, Any], name: str, base: str) -> None:
+    """Let the fields that one definition has from another refer to them there."""
+    inherited = definitions.get(base, {}).get("properties", {})
+    for field, described in inherited.items():
+        if definitions[name]["properties"][field] == described:
+            definitions[name]["properties"][field] = {"$ref": f"#/$defs/{base}/properties/{field}"}
 
 
 JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number"}

@@ -540,7 +540,7 @@ class Faults:
         self.fault = fault
         self.seen: list[str] = []
 
-    def pick(self, call: Any, path: str, now: int) -> InjectedFault | None:
+    def pick(self, call: Any, path: str, now: int, key: str | None) -> InjectedFault | None:
         self.seen.append(call.operation)
         return self.fault if call.operation == "domains.create" else None
 

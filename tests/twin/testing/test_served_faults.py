@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import ranksim as rs
+from ranksim.cli import app
 from ranksim.core.clock import HOUR, MINUTE, instant
 from ranksim.core.errors import BadInput
 from ranksim.testing import World
+from ranksim.twin.facade.app import Facade
+from ranksim.twin.facade.cli import _banner
 from ranksim.twin.facade.journal.write_ahead import attach
 from ranksim.twin.facade.sender import Scripted
 from ranksim.twin.facade.twin import Twin
@@ -34,6 +38,8 @@ timeline:
   - {at: 90m, do: fault, bundle: overloaded, lasts: 10m}
   - {at: 2h, do: clear_faults}
 """
+
+NOTE = "Its faults act where it is served (ranksim serve), and in no simulation."
 
 FIRST = ["account.get", "jobs.*", "jobs.*", "jobs.*"]
 
@@ -71,6 +77,38 @@ def test_they_befall_requests_from_the_start_and_as_the_timeline_says(path: Path
         world.reset()
         assert operations(world) == FIRST
         assert world.client().get("/v1/account").status_code == 503
+
+
+@pytest.mark.parametrize("names", ["name", "token"])
+def test_a_key_goes_by_its_name_or_its_token(names: str, path: Path) -> None:
+    accounts = "  acme: {plan: starter, keys: [{name: app, token: token-of-app}, {name: batch}]}\n"
+    whom = {"name": "app", "token": "token-of-app"}[names]
+    faults = f"faults:\n  - {{operation: account.get, status: 503, key: {whom}}}\n"
+    head = SCENARIO.partition("  acme")[0]
+    path.write_text(head + accounts + faults, encoding="utf-8")
+    with World.of(path) as world:
+        tokens = {key.name: token for token, key in world.twin.service.state.keys.items()}
+        world.faults.add("slots.get", status=502, key=whom)
+        world.faults.bundle("bad-deploy", "domains.list", key=whom)
+        world.control().post("/faults", json={"operation": "graphql", "status": 504, "key": whom})
+
+        def statuses(token: str) -> list[int]:
+            head = {"Authorization": f"Bearer {token}"}
+            with world.client(headers=head) as client:
+                gets = [client.get(f"/v1/{name}").status_code for name in ("account", "slots")]
+                return [*gets, client.post("/graphql", json={"query": "{account{plan}}"}).status_code]
+
+        assert statuses(tokens["app"]) == [503, 502, 504]
+        assert statuses(tokens["batch"]) == [200, 200, 200]
+        assert {rule["key"] for rule in world.faults.list()} == {whom}
+
+
+def test_the_banner_counts_those_that_are_in_force(path: Path) -> None:
+    with World.of(path) as world:
+        facade = Facade(world.twin)
+        assert "  faults       4 rules in force\n" in _banner(facade, "http://a", "", None)
+        world.faults.clear()
+        assert "faults" not in _banner(facade, "http://a", "", None)
 
 
 def test_what_acts_at_the_very_start_stays_after_a_reset(tmp_path: Path) -> None:
@@ -133,12 +171,38 @@ def test_an_export_states_those_that_are_in_force_with_what_remains_of_them(path
             assert {name: rule[name] for name in same} == {name: former[name] for name in same}  # type: ignore[literal-required]
 
 
+QUESTIONS = {
+    "capacity slots": ["--adds", "1"],
+    "capacity sync": [],
+    "capacity workers": ["--replications", "2"],
+    "capacity outage": ["--length", "1h"],
+    "capacity fit": [],
+    "capacity portfolio": [],
+    "price compare": ["--set", "policy.catalogue.plans.starter.price=20 USD"],
+    "price pareto": ["--vary", "plans.starter.price=20 USD, 30 USD", "--replications", "2"],
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_an_answer_about_a_scenario_says_that_they_do_not_act(question: str, path: Path) -> None:
+    words = [*question.split(), *QUESTIONS[question], "--scenario", str(path)]
+    path.write_text(SCENARIO.partition("timeline:")[0], encoding="utf-8")
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert " ".join(result.output.split()).count(NOTE) == 1
+
+
+def test_a_study_of_a_scenario_says_that_they_do_not_act(path: Path) -> None:
+    plan = {"scenario.accounts.acme.plan": "pro"}
+    study = rs.Study.of(Scenario.load(path), variants={"pro": plan}, replications=2)
+    assert study.run().notes.count(NOTE) == 1
+
+
 def test_a_simulation_says_that_they_do_not_act(path: Path) -> None:
     scenario = Scenario.load(path)
-    note = "Its faults act where it is served (ranksim serve), and not in this simulation."
-    assert note in rs.run(scenario).frame("notes")["text"].tolist()
+    assert NOTE in rs.run(scenario).frame("notes")["text"].tolist()
     without = scenario.model_copy(update={"timeline": (), "faults": ()})
-    assert note not in rs.run(without).frame("notes")["text"].tolist()
+    assert NOTE not in rs.run(without).frame("notes")["text"].tolist()
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,9 @@ DISTRIBUTION_SCHEMA: dict[str, Any] = {
 Latency = Annotated[Distribution, WithJsonSchema(DISTRIBUTION_SCHEMA)]
 
 
+OF_KEY = "The API key it befalls, by its name or its token; by default every one."
+
+
 class FaultRule(Frozen):
     """What befalls requests of an operation, a path and a key, or webhook attempts, with what likelihood."""
 
@@ -66,7 +69,7 @@ class FaultRule(Frozen):
     path: str | None = Field(
         None, description="Paths it befalls, such as /v1/jobs/*; of an attempt the URL of its endpoint."
     )
-    key: str | None = Field(None, description="The API key it befalls; by default every one.")
+    key: str | None = Field(None, description=OF_KEY)
     environment: Literal["production", "sandbox"] | None = Field(None, description="By default both.")
     latency: Latency | None = Field(
         None, description="How long a request waits before its effect, in wall time."
@@ -161,13 +164,13 @@ class FaultRule(Frozen):
             ("during", self.drop_during_rate),
         )
 
-    def befalls(self, call: Call, path: str = "") -> bool:
-        """Return whether a request is one of the rule's."""
+    def befalls(self, call: Call, path: str = "", key: str | None = None) -> bool:
+        """Return whether a request is one of the rule's; `key` is the name of its API key."""
         name = GRAPHQL if call.surface == "graphql" else call.operation
         return (
             fits_pattern(self.operation, name)
             and (self.path is None or fits_pattern(self.path, path))
-            and self.key in (None, call.key)
+            and self.key in (None, call.key, key)
             and self.environment in (None, call.environment)
         )
 
@@ -200,7 +203,7 @@ class BundleScope(Frozen):
 
     operation: str = Field("*", description="Operations, such as jobs.create or jobs.*.")
     path: str | None = Field(None, description="Paths, such as /v1/jobs/*.")
-    key: str | None = Field(None, description="The API key.")
+    key: str | None = Field(None, description=OF_KEY)
     environment: Literal["production", "sandbox"] | None = Field(None, description="By default both.")
     lasts: Duration | None = Field(None, description="How long, on the service's clock, such as 10m.")
 

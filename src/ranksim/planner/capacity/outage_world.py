@@ -50,6 +50,7 @@ from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.receivers import SimulatedReceiver
 from ranksim.twin.sim.runner import replication_seed, run
 from ranksim.twin.sim.scenario import Scenario, scenario_of
+from ranksim.twin.sim.scenario_fields import scenario_notes
 from ranksim.twin.sim.statistics import SilentTally
 from ranksim.twin.sim.world import World
 
@@ -208,7 +209,7 @@ def scenario_outage(
         losses = [met.lost for met, _ in outages]
         most = max(losses)
         extremes = Extremes(quiet, most, starts[losses.index(most)])
-    return OutageCost(outage, *averaged(outages, lasts), {}, extremes, notes)
+    return OutageCost(outage, *averaged(outages, lasts), {}, extremes, (*scenario_notes(scenario), *notes))
 
 
 def _moment(at: Moment | str) -> Moment:

@@ -26,7 +26,7 @@ from ranksim.planner.capacity.tracked import active_scans, lists_by_host, parts_
 from ranksim.planner.capacity.workload import MONTH, JobStarts, PlannedWork, Uncounted, Used, Workload
 from ranksim.report import units
 from ranksim.twin.sim.scenario import Scenario, scenario_of
-from ranksim.twin.sim.scenario_fields import made_up_note
+from ranksim.twin.sim.scenario_fields import scenario_notes
 from ranksim.twin.sim.timeline import (
     AddDomains,
     AddKeywords,
@@ -362,7 +362,7 @@ CHANGES = (
 
 def _notes_of(account: OwnAccount, work: Sequence[PlannedWork]) -> Iterator[str]:
     """Yield what the scenario does not say of an account's work, and what is taken in its place."""
-    yield from made_up_note(account.scenario)
+    yield from scenario_notes(account.scenario)
     if not any(client.starts and client.starts.operation == "rank_run" for client in account.recurring):
         yield no_rank_runs(next(planned.gap for planned in work if planned.operation == "rank_run"))
     for operation in dict.fromkeys(planned.operation for planned in work):

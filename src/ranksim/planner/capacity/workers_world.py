@@ -25,7 +25,7 @@ from ranksim.report.progress import Tell, noted
 from ranksim.report.readings import under_readings
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.scenario_fields import made_up_note
+from ranksim.twin.sim.scenario_fields import scenario_notes
 from ranksim.twin.sim.timeline import Action, ResizePool, Set
 from ranksim.twin.sim.world import World, spec_of
 
@@ -96,7 +96,7 @@ def workers_of_scenario(
         "job waits from when it is queued on, so after what the rate limit puts off."
     )
     left_out = "Left out is what the timeline changes of pools."
-    notes = (*made_up_note(scenario), note)
+    notes = (*scenario_notes(scenario), note)
     notes += (left_out,) if any(map(_of_pools, scenario.timeline)) else ()
     seeds = [replication_seed(seed, index) for index in range(replications)]
     answers: list[tuple[Sequence[Jobs], WorkersNeeded]] = []

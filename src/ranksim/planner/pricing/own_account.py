@@ -46,7 +46,7 @@ from ranksim.report.progress import Tell
 from ranksim.report.table_spec import Row, views_of
 from ranksim.report.tables import View, of_table
 from ranksim.twin.sim.scenario import Scenario, scenario_of
-from ranksim.twin.sim.scenario_fields import made_up_note
+from ranksim.twin.sim.scenario_fields import scenario_notes
 from ranksim.twin.sim.statistics import SilentTally
 from ranksim.twin.sim.timeline import ChangePlan, Set, SetAddOn
 from ranksim.twin.sim.world import World
@@ -142,7 +142,7 @@ def own_scenario(
                 "stand; leave it out, or write it into one of them"
             )
     scenario, assumed = with_rank_runs(scenario, name)
-    notes = [*made_up_note(scenario), *assumed]
+    notes = [*scenario_notes(scenario), *assumed]
     changes: dict[str, object] = {"expect": (), "warm_up": "none", "precision": None}
     if scenario.length < LENGTH:
         changes["length"] = LENGTH

@@ -23,7 +23,7 @@ from ranksim.report.page import tables_page
 from ranksim.report.table_spec import Row, Tables
 from ranksim.report.tables import View, fragment
 from ranksim.report.units import difference_of, many
-from ranksim.twin.sim.scenario_fields import ScenarioFields, made_up_note
+from ranksim.twin.sim.scenario_fields import ScenarioFields, scenario_notes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,10 +76,10 @@ class StudyResult(ReadyAnswer):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many points there are, of which seed and confidence, on which engine; what of it is made up."""
+        """How many points there are, of which seed and confidence, on which engine, and the scenario's."""
         scenario = self.study.engine.roots().get("scenario")
-        made_up = made_up_note(scenario) if isinstance(scenario, ScenarioFields) else ()
-        return (presentation.study_scope(self.study, len(self.points)), *made_up)
+        notes = scenario_notes(scenario) if isinstance(scenario, ScenarioFields) else ()
+        return (presentation.study_scope(self.study, len(self.points)), *notes)
 
     def tables(self) -> Tables:
         """The tables as plain rows, by name."""

@@ -28,6 +28,7 @@ from ranksim.twin.facade.answering import (
     raw_path,
     response_headers,
 )
+from ranksim.twin.facade.faults import InjectedFault
 from ranksim.twin.facade.http.requests import (
     JSON,
     HttpRequest,
@@ -173,7 +174,7 @@ class Facade:
         request.allow = request.allow or allow
         if request.call.raw is not None and len(request.call.raw) > LARGE:
             await asyncio.sleep(0)  # parsing it was work enough for one turn of the loop
-        fault = self.twin.faults.pick(request.call, scope["path"], self.twin.now())
+        fault = self._fault_of(request.call, scope["path"])
         answering = ServiceRequest(self.twin, scope, send, request, began, fault)
         if fault is not None and not await answering.suffer(fault):
             return
@@ -187,6 +188,10 @@ class Facade:
             return HttpResponse(reply.status, headers, payload, [reply], at)
 
         await answering.respond(ask)
+
+    def _fault_of(self, call: Call, path: str) -> InjectedFault | None:
+        key = self.twin.service.state.keys.get(call.key or "")
+        return self.twin.faults.pick(call, path, self.twin.now(), None if key is None else key.name)
 
     def _answer(self, call: Call) -> Reply:
         """Ask the service; a bug of its own becomes a complete problem body too."""
@@ -218,7 +223,7 @@ class Facade:
             call.fault = Fault("method_not_allowed", POST_ONLY)
         else:
             await read_raw(request, headers, receive, self.max_body)
-        fault = self.twin.faults.pick(call, scope["path"], self.twin.now())
+        fault = self._fault_of(call, scope["path"])
         answering = ServiceRequest(self.twin, scope, send, request, began, fault)
         if fault is not None and not await answering.suffer(fault):
             return

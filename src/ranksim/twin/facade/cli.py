@@ -476,12 +476,14 @@ def _banner(facade: "Facade", base: str, token: str, state: Path | None) -> str:
     """Write where to begin, for people."""
     twin = facade.twin
     key, clock, domains = twin.keys.get("production", ""), twin.clock.rate, len(twin.service.state.domains)
+    faults = len(twin.faults.stated(twin.now()))
     lines = {
         "page": f"{base}/{token}",
         "key": key,
         "sandbox key": twin.keys.get("sandbox", ""),
         "clock": "" if str(clock) == "real" else f"{clock}, {iso(twin.now() // SECOND * SECOND)}",
         "state": "" if state is None else f"{state}, {many(domains, 'domain')}",
+        "faults": f"{many(faults, 'rule')} in force" if faults else "",
     }
     first = f"\n  curl -H 'Authorization: Bearer {key}' {base}/v1/account\n\n" if key else ""
     written = "".join(f"  {name:11}  {value}\n" for name, value in lines.items() if value)

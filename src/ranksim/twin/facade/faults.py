@@ -134,9 +134,14 @@ class Faults:
             self.add(rule, since)
         self.changed()
 
-    def pick(self, call: Call, path: str = "", now: Micros = 0) -> InjectedFault | None:
-        """Draw what befalls a request: delays add up, of drops and answers the first rule's counts."""
-        return self._picked(now, lambda rule: rule.befalls(call, path)) if self.active else None
+    def pick(
+        self, call: Call, path: str = "", now: Micros = 0, key: str | None = None
+    ) -> InjectedFault | None:
+        """Draw what befalls a request: delays add up, of drops and answers the first rule's counts.
+
+        `key` is the name of its API key.
+        """
+        return self._picked(now, lambda rule: rule.befalls(call, path, key)) if self.active else None
 
     def pick_delivery(self, attempt: Attempt, now: Micros) -> InjectedFault | None:
         """Draw what befalls a webhook attempt."""

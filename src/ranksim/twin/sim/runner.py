@@ -30,7 +30,7 @@ from ranksim.twin.sim.metrics import Scalars, check_name, metric_of, sample_of, 
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.results import Result
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.scenario_fields import made_up_note, served_only_note
+from ranksim.twin.sim.scenario_fields import scenario_notes
 from ranksim.twin.sim.statistics import ReplicationTally, tally_of
 from ranksim.twin.sim.world import Recorder, World
 
@@ -103,7 +103,7 @@ def run(
         root,
         done,
         level=LEVEL,
-        remarks=[*made_up_note(scenario), *served_only_note(scenario), *warm_up.remarks, *goal.remarks()],
+        remarks=[*scenario_notes(scenario), *warm_up.remarks, *goal.remarks()],
         fixed=fixed,
         heading=partial(_heading, scenario),
         why=partial(_why, scenario),

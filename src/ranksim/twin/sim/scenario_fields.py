@@ -104,11 +104,12 @@ def made_up_note(scenario: ScenarioFields) -> tuple[str, ...]:
     return (f"Made up, as nobody observed it: {'; '.join(scenario.made_up)}.",) if scenario.made_up else ()
 
 
-def served_only_note(scenario: ScenarioFields) -> tuple[str, ...]:
-    """The sentence, if any, that says what of a scenario no simulation of it does."""
-    if not scenario.faults and not any(isinstance(action, AddFault) for action in scenario.timeline):
-        return ()
-    return ("Its faults act where it is served (ranksim serve), and not in this simulation.",)
+def scenario_notes(scenario: ScenarioFields) -> tuple[str, ...]:
+    """The sentences, if any, that each answer about it repeats: what is made up, what no simulation does."""
+    notes = made_up_note(scenario)
+    if scenario.faults or any(isinstance(action, AddFault) for action in scenario.timeline):
+        notes += ("Its faults act where it is served (ranksim serve), and in no simulation.",)
+    return notes
 
 
 def changes_by(scenario: ScenarioFields, settings: Settings, folder: Path = Path()) -> dict[str, Any]:

@@ -380,7 +380,7 @@ class World(SimpyClock):
         self._set_wake()
 
     def change_faults(self, action: timeline.OfFaults) -> None:
-        """Do nothing: faults befall what comes over HTTP; `served_only_note` says so of the result."""
+        """Do nothing: faults befall what comes over HTTP; `scenario_notes` says so of the result."""
 
     def set(self, action: timeline.Set) -> None:
         """Go on with a value of the scenario set."""

@@ -67,6 +67,8 @@ class FaultRules(PartOfWorld):
     ) -> faults.FaultShown:
         """Let requests of an operation ("jobs.create", "jobs.*", "graphql"), a path and a key meet a fault.
 
+        `key` is the name of an API key, or its token.
+
         `latency` is wall time, such as "3s" or {"exponential": {"mean": "80ms"}}, before the effect, and
         `latency_after` between it and the answer: meanwhile an Idempotency-Key is in flight (U92). The rates
         are shares of requests, from 0 to 1: answered 500 without effect, or dropped before or after the
@@ -90,10 +92,16 @@ class FaultRules(PartOfWorld):
         return self._thread.call(faults.add_fault(self._twin, rule))
 
     def bundle(
-        self, name: BundleName, operation: str = "*", *, path: str | None = None, lasts: str | None = None
+        self,
+        name: BundleName,
+        operation: str = "*",
+        *,
+        path: str | None = None,
+        key: str | None = None,
+        lasts: str | None = None,
     ) -> builtins.list[faults.FaultShown]:
         """Put a bundle of faults in force, as production has them, and return its rules. Raises BadInput."""
-        given = {"operation": operation, "path": path, "lasts": lasts}
+        given = {"operation": operation, "path": path, "key": key, "lasts": lasts}
         scope = validate(BundleScope, Located(name, given, {}))
         return self._thread.call(faults.add_faults(self._twin, name, scope))["data"]
 

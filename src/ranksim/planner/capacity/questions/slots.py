@@ -55,6 +55,7 @@ def slots(
     from ranksim.planner.capacity.common import moment, plan_named
     from ranksim.planner.capacity.slots import Churn, Law, slot_use
     from ranksim.planner.capacity.slots_world import simulate_slot_use
+    from ranksim.twin.sim.scenario_fields import scenario_notes
 
     own, used = own_of(scenario, account, policy, simulate=False)
     begin, anchor, held = moment("--start", start or "2026-03-01"), None, 0
@@ -64,6 +65,7 @@ def slots(
     if own is not None:
         plan = plan or own.plan.name
         keywords, pairings, geographies, notes = _tracked(own, keywords, pairings, geographies)
+        notes += scenario_notes(own.scenario)
     words = wanted("keywords", keywords)
     churn = Churn(words, pairings or 1, geographies or 1, adds, removals, cast("Law", law), held)
     most = plan_named(used, plan or "pro").slot_limit if limit is None else limit

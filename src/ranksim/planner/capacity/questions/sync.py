@@ -38,6 +38,7 @@ def sync(
     """
     from ranksim.planner.capacity.common import expect, micros
     from ranksim.planner.capacity.sync import Sync, dealt, sync_time
+    from ranksim.twin.sim.scenario_fields import scenario_notes
 
     own, used = own_of(scenario, account, policy, simulate=False)
     expect(lists >= 1, "--lists", "1 or more", lists)
@@ -48,4 +49,8 @@ def sync(
     waited = micros("--latency", latency)
     sent = Sync(wanted("keywords", keywords), batch, removals, waited, others, each)
     answer = sync_time(sent, used)
-    return answer if own is None else replace(answer, remarks=(own.room_for_words(),))
+    return (
+        answer
+        if own is None
+        else replace(answer, remarks=(own.room_for_words(), *scenario_notes(own.scenario)))
+    )

@@ -764,13 +764,13 @@
   $("fault").addEventListener("submit", (pressed) => {
     pressed.preventDefault();
     const given = new FormData(pressed.target), rule = { operation: given.get("operation") };
-    for (const name of ["path", "latency", "latency_after", "body", "retry_after", "delivery", "lasts"]) if (given.get(name)) rule[name] = given.get(name);
+    for (const name of ["path", "key", "latency", "latency_after", "body", "retry_after", "delivery", "lasts"]) if (given.get(name)) rule[name] = given.get(name);
     for (const name of ["error_rate", "drop_before_rate", "drop_after_rate", "drop_during_rate", "answer_rate"]) if (given.get(name)) rule[name] = Number(given.get(name)) / 100;
     for (const name of ["times", "status", "bytes_per_second"]) if (given.get(name)) rule[name] = Number(given.get(name));
     if (rule.delivery && rule.operation === "*") rule.operation = "delivery";
     if (pressed.submitter && pressed.submitter.value === "bundle") {
-      const { operation, path, lasts } = rule;
-      act("Add a bundle", async () => `${(await control("POST", `/faults/bundles/${given.get("bundle")}`, { operation, path, lasts })).data.map((one) => one.id).join(", ")} are in force`);
+      const { operation, path, key, lasts } = rule;
+      act("Add a bundle", async () => `${(await control("POST", `/faults/bundles/${given.get("bundle")}`, { operation, path, key, lasts })).data.map((one) => one.id).join(", ")} are in force`);
       return;
     }
     act("Add a fault", async () => `${(await control("POST", "/faults", rule)).id} is in force`);
