@@ -22,7 +22,7 @@ BURSTS = ("burst", "windows", "calibration")
 
 def _shaped(patch: Patch, shape: Callable[[Window, RateClass], None]) -> None:
     """Make every rate window of another shape, and have replies state the right one."""
-    new_window, show, problem = administration.new_window, rate_limits._show, rate_limits.problem
+    new_window, show, problem = administration.new_window, rate_limits.write_standing, rate_limits.problem
     stated: dict[int, int] = {}
 
     def shaped(ctx: Context, rate_class: RateClass) -> tuple[Window, list[int]]:
@@ -44,7 +44,7 @@ def _shaped(patch: Patch, shape: Callable[[Window, RateClass], None]) -> None:
 
     for module in (administration, rate_limits):
         patch.setattr(module, "new_window", shaped)
-    patch.setattr(rate_limits, "_show", shown)
+    patch.setattr(rate_limits, "write_standing", shown)
     patch.setattr(rate_limits, "problem", limited)
 
 
@@ -110,7 +110,7 @@ def at_random(patch: Patch) -> None:
         if not windows.remaining(now, window, ring):
             return charge_key(ctx, key, classes, now, headers, **further)
         wait = windows.reset_after(now, window, ring)
-        return rate_limits._refuse(ctx, window, ring, which, now, wait, headers)
+        return rate_limits._refuse(ctx, window, ring, which.label, now, wait, headers)
 
     patch.setattr(service, "charged_classes", lambda policy: {})  # no request goes the short way
     patch.setattr(service, "charge_key", charged)
@@ -118,13 +118,13 @@ def at_random(patch: Patch) -> None:
 
 def uncounted(patch: Patch) -> None:
     """Have Remaining go down by tens, as one that counts in batches does."""
-    show = rate_limits._show
+    show = rate_limits.write_standing
 
     def shown(ctx: Context, window: Window, left: int, reset: int, now: int, headers: Headers) -> None:
         show(ctx, window, left, reset, now, headers)
         headers["RateLimit-Remaining"] = str(-(-int(headers["RateLimit-Remaining"]) // 10) * 10)
 
-    patch.setattr(rate_limits, "_show", shown)
+    patch.setattr(rate_limits, "write_standing", shown)
 
 
 RATES = (
