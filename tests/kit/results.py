@@ -52,6 +52,11 @@ class Fake:
             "meters": self.meters(),
             "slots": self.slots(),
             "spend": self.spend(),
+            **{
+                f"{name}_by_{unit}": []
+                for unit in ("hour", "day")
+                for name in ("windows", "queues", "delivering")
+            },
             "jobs": self.jobs(),
             "attempts": self.attempts(),
             "deliveries": self.deliveries(),

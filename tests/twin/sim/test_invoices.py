@@ -68,3 +68,5 @@ def test_a_price_that_is_not_known_is_no_invoice() -> None:
     result = run(scenario.model_copy(update={"policy": policy}))
     assert result.values("invoice.other.total") == [None]  # free costs 0, which says nothing here
     assert result.values("invoice.acme.total") == [447_000_000]
+    assert "invoice of a month" not in result.summary()
+    assert "invoice of a month" in run(scenario).summary()

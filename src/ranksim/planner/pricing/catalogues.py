@@ -171,7 +171,7 @@ def changes(a: Catalogue, b: Catalogue) -> tuple[Change, ...]:
 
     A plan or an add-on that only one of them sells is one difference.
     """
-    first, second = (side.model_dump(mode="json", exclude=WORDS) for side in (a, b))
+    first, second = (_terms_of(side) for side in (a, b))
     differences: list[Change] = []
     for part in first:
         for name in dict.fromkeys((*first[part], *second[part])):
@@ -183,6 +183,15 @@ def changes(a: Catalogue, b: Catalogue) -> tuple[Change, ...]:
                 if x != y:
                     differences.append(Change(f"{part}.{name}{at}", part, name, x, y, sold))
     return tuple(differences)
+
+
+def _terms_of(side: Catalogue) -> dict[str, Any]:
+    """Return as JSON what a catalogue sells, and how work is done; in words a price it does not know."""
+    stated: dict[str, Any] = side.model_dump(mode="json", exclude=WORDS)
+    for name, plan in stated["plans"].items():
+        if not side.knows_price_of(name):
+            plan["price"] = "not known"
+    return stated
 
 
 def changes_text(differences: Sequence[Change]) -> str:

@@ -267,7 +267,7 @@ class AccountComparison(ComparisonAnswer):
         rows = [row for row in self.differences if row["metric"].startswith("refused_")]
         most = max(rows, key=lambda row: abs(row["difference"]), default=None)
         if most is None or not most["difference"]:
-            return "each limit refuses as many of its calls"
+            return "each limit refuses the same number of its calls"
         code = most["metric"].removeprefix("refused_")
         return f"{code} refuses {units.count(most['b'])} of its calls, under A {units.count(most['a'])}"
 

@@ -67,7 +67,9 @@ def _judged(finding: ExpectationResult, result: Result) -> str:
     return units.write(unit_of(metric), *result.metric(metric))
 
 
-def _invoice(scenario: Scenario) -> int:
-    """What all accounts pay a month, by the plans and add-ons that they start with (µUSD)."""
+def _invoice(scenario: Scenario) -> int | None:
+    """What all pay a month, by their first plans and add-ons (µUSD); None where that is not known."""
     catalogue = scenario.policy.catalogue
+    if not all(catalogue.knows_price_of(account.plan) for account in scenario.accounts.values()):
+        return None
     return sum(catalogue.price_of(account.plan, account.add_ons) for account in scenario.accounts.values())
