@@ -2,6 +2,7 @@
 
     python benchmarks/limits.py --seed 1                  all that can be started here
     python benchmarks/limits.py --seed 1 --only nginx     one of them
+    python benchmarks/limits.py --seed 1 --form right     as they come, none broken
     python benchmarks/limits.py --seed 1 --results FILE   go on where FILE ends
 
 Numbers are drawn by the seed: limits of 5 to 40 calls in 1 to 3 s. A Python limiter is of its package
@@ -62,6 +63,7 @@ NODE = {
     "fastify": "first_hit",
     "koa-ratelimit": "first_hit",
 }
+GO = ("go-x-time-rate", "juju-ratelimit")
 NATIVE = {"nginx": "gcra", "nginx-queue": "queue", "haproxy": "rotating", "go-x-time-rate": "gcra"}
 ALGORITHM = {**PYTHON, **NODE, **NATIVE}
 """Each limiter, and the algorithm that its documents or its source name."""
@@ -71,11 +73,12 @@ WHOLE_SECONDS = ("litestar",)
 
 FOUND = {
     "throttled-bucket": "a bucket that refills in whole seconds, and forgets what is left of them",
+    "juju-ratelimit": "a bucket that refills at ticks: one more than its burst is admitted around one",
     "varnish-vsthrottle": "a bucket that forgets the part of a token that each call finds",
 }
 """Limiters that do not do what they are asked for, as they come: docs/limits.md tells."""
 
-OWN_CLOCK = ("go-x-time-rate",)
+OWN_CLOCK = GO
 """Those whose clock nobody else sets: Go asks the kernel itself."""
 
 RACING = ("flask-limiter-fixed", "flask-limiter-moving", "flask-limiter-counter", "rate-limiter-flexible")
@@ -98,8 +101,8 @@ class Case:
     drift: float
 
 
-def cases(seed: int, only: str) -> list[Case]:
-    """Draw the runs of a seed."""
+def cases(seed: int, only: str, form: str) -> list[Case]:
+    """Draw the runs of a seed: of limiters named like `only`, of forms like `form`."""
     draw = random.Random(seed)
     runs = []
     for name in (*ALGORITHM, *FOUND):
@@ -119,7 +122,11 @@ def cases(seed: int, only: str) -> list[Case]:
         if name in FOUND:
             forms = [("as it comes", limit, 1.0)]
         if only in name:
-            runs += [Case(name, form, limit, seconds, made, fast) for form, made, fast in forms]
+            runs += [
+                Case(name, broken, limit, seconds, made, fast)
+                for broken, made, fast in forms
+                if form in broken
+            ]
     return runs
 
 
@@ -136,13 +143,13 @@ def command(case: Case, port: int, folder: Path) -> list[str]:
     words = [case.limiter, str(case.made), str(case.seconds), str(port), broken]
     if case.limiter == "varnish-vsthrottle":
         return varnish(case, port, folder)
+    if case.limiter in GO:
+        return [str(HERE / "go_server"), *words[:4]]
     if case.limiter in PYTHON or case.limiter in FOUND:
         return [sys.executable, str(HERE / "python_server.py"), *words]
     if case.limiter in NODE:
         return ["node", str(HERE / "node_server.js"), *words]
     wrapped = ["faketime", "-f", f"+0 x{case.drift:.3f}"] if case.broken == "drift" else []
-    if case.limiter == "go-x-time-rate":
-        return [*wrapped, str(HERE / "go_server"), *words[1:4]]
     config = folder / f"{port}.conf"
     text = nginx(case, port, folder) if case.limiter.startswith("nginx") else haproxy(case, port)
     config.write_text(text, encoding="utf-8")
@@ -334,6 +341,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
+    parser.add_argument("--form", default="")
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--results", type=Path)
     options = parser.parse_args()
@@ -343,7 +351,7 @@ def main() -> None:
     done = {(row["limiter"], row["broken"], row["seed"]) for row in rows}
     left = [
         case
-        for case in cases(options.seed, options.only)
+        for case in cases(options.seed, options.only, options.form)
         if (case.limiter, case.broken, options.seed) not in done
     ]
     with ProcessPoolExecutor(options.jobs) as pool:
