@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ranksim.core.contract.parameters import parts_of, tree_of
+from ranksim.core.contract.parameters import check_unit, parts_of, tree_of
 from ranksim.core.contract.plans import Plan
 from ranksim.core.errors import BadInput
 from ranksim.planner.study.engines import Worlds
@@ -146,6 +146,13 @@ def test_a_setting_and_a_part_of_it(order: int) -> None:
     settings = [("scenario.pools.rank_run", 3), ("scenario.pools.rank_run.capacity", 4)][::order]
     with pytest.raises(ValueError, match="set one of them"):
         tree_of(dict(settings), "scenario")
+
+
+def test_a_number_in_place_of_fields_is_told_which_there_are() -> None:
+    path = f"{PRO}.quotas.keyword_brief_refreshes"
+    with pytest.raises(BadInput, match=r"expected the path of one of its fields, .*\.limit, .*; found 30"):
+        check_unit(path, 30, SCENARIO.roots)
+    check_unit(f"{path}.limit", 30, SCENARIO.roots)
 
 
 def test_points_that_mean_the_same_are_the_same() -> None:

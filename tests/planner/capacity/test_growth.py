@@ -71,6 +71,13 @@ def test_of_what_is_used_only_the_present_month_knows() -> None:
     assert [month.sizes["starter"].fits for month in months] == [False, True]
 
 
+def test_where_no_plan_ever_fits_it_is_said_once() -> None:
+    answer = fit(Portfolio(domains=40, keywords=3000, pairings=4), growth="×2 / year")
+    assert answer.sentence.startswith("No plan fits in any of 12 months. The nearest is agency: ")
+    assert answer.sentence.count("fit") == 1
+    assert answer.verdict == "no plan fits in any of 12 months"
+
+
 def test_the_sentence_names_the_month_to_upgrade_and_what_breaks() -> None:
     """20 × 25 words are the 500 slots of starter, 24 × 25 are within the 5,000 of pro, 220 × 25 are not."""
     answer = fit(ALIKE, growth="1,1.2,11")

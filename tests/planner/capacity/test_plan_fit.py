@@ -220,7 +220,7 @@ def test_it_draws_every_limit_as_the_table_tells_it() -> None:
         if use.now.name != "capability rank_tracking"  # which it has, or not
     ]
     told = [text.get_text() for text in axes.texts]
-    assert told[:4] == ["30 → 60 %", "22.5 → 45 %", "18.6 → 37.2 %", "2.5 → 5 %"]
+    assert told[:4] == ["30 % → 60 %", "22.5 % → 45 %", "18.6 % → 37.2 %", "2.5 % → 5 %"]
     assert "4.2 %" in told
 
 

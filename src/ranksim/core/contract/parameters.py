@@ -51,14 +51,19 @@ def check_path(path: str, roots: Mapping[str, BaseModel], reserved: Collection[s
 
 
 def check_unit(path: str, value: Any, roots: Mapping[str, BaseModel]) -> None:
-    """Raise BadInput where a bare number is given for a duration, an instant or money.
+    """Raise BadInput where a bare number is given for a duration, an instant or money, or for several fields.
 
     In Python it would be one of µs or µUSD; who writes text or a file means something else.
     """
     if not isinstance(value, int) or isinstance(value, bool):
         return
+    ends = _ends(path, roots)
+    fields = [set(kind.model_fields) for _, kind in ends if _is_model(kind)]
+    if fields and len(fields) == len(ends):
+        each = ", ".join(sorted(f".{name}" for name in set.intersection(*fields)))
+        raise BadInput(f"expected the path of one of its fields, {each}; found {value!r}")
     mistakes = []
-    for _, kind in _ends(path, roots):
+    for _, kind in ends:
         try:
             TypeAdapter(kind).validate_json(str(value))
             return

@@ -19,7 +19,7 @@ from ranksim.planner.capacity.growth import (
     until_view,
 )
 from ranksim.planner.capacity.limits import CAPABILITY_OF, MOST, SPEND, TRACKED, Limit
-from ranksim.planner.capacity.plan_size import Size, add_ons_text, cheapest, factor_text, plan_text
+from ranksim.planner.capacity.plan_size import Size, add_ons_text, cheapest, factor_text, plan_text, used_text
 from ranksim.planner.capacity.workload import Workload
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer
@@ -165,7 +165,8 @@ class Fit(ReadyAnswer):
             "The catalogue does not know what every plan costs, as the API shows no prices: write them into "
             "it, or name another catalogue (--catalogue)."
         )
-        notes = [self.question, *self.readings.deciding_sentences(), *self.load.notes]
+        late = [self._bursts] if self._bursts and not self._given_up else []
+        notes = [self.question, *late, *self.readings.deciding_sentences(), *self.load.notes]
         notes += [] if self.load.used is None else [used]
         notes += [unpriced] if any(plan.price is None for plan in self.plans) else []
         return (*notes, *self.readings.other_sentences(), TAKEN)
@@ -191,7 +192,8 @@ class Fit(ReadyAnswer):
         both = (self._sizes(grown) for grown in (False, True))
         now, then = (plan_text(cheapest(sizes, self.load.plan), sizes) for sizes in both)
         if self.months:
-            return f"{f'the plan {now}' if now else 'no plan'} fits; {growth_verdict(self.months)}"
+            fits = f"{f'the plan {now}' if now else 'no plan'} fits; "
+            return f"{fits if now or self._ever else ''}{growth_verdict(self.months)}"
         if not now:
             return "no plan fits"
         if self.growth == 1:
@@ -203,18 +205,28 @@ class Fit(ReadyAnswer):
     def sentence(self) -> str:
         """The answer in a few sentences."""
         best = self.cheapest()
+        lost = self._bursts if self._given_up else ""
         if best is None:
             last = max(self.plans, key=self._nearness)
+            ever = f" in any of {len(self.months)} months" if self.months and not self._ever else ""
             later = growth_sentence(self.months) if self.months else ""
-            return (
-                f"No plan fits. The nearest is {last.plan}: {_broken(last)}. {later} {self._bursts}".strip()
-            )
+            return f"No plan fits{ever}. The nearest is {last.plan}: {_broken(last)}. {later} {lost}".strip()
         helped = f" with {add_ons_text(best.now.helps)}" if best.now.helps else ""
         fits = (
             f"The plan {best.plan}{helped} fits, {best.now.for_price}; the work costs the provider "
             f"{units.usd(best.now.cost)}."
         )
-        return " ".join(part for part in (fits, self._beyond(best), self._growth(best), self._bursts) if part)
+        return " ".join(part for part in (fits, self._beyond(best), self._growth(best), lost) if part)
+
+    @property
+    def _given_up(self) -> bool:
+        """Whether what the rate limit puts off is lost, and so belongs to the answer."""
+        return bool(self.burst.given_up or self.burst_grown.given_up)
+
+    @property
+    def _ever(self) -> bool:
+        """Whether in any month a plan fits."""
+        return any(month.plan for month in self.months)
 
     def _beyond(self, best: PlanFit) -> str:
         """What the plan has not enough of for what is left out, too, which the notes tell."""
@@ -380,5 +392,4 @@ def _share(use: LimitUse | None) -> str:
         return "none there" if use.now.need else "–"
     if use.now.name.startswith(CAPABILITY_OF):
         return "has it"
-    used = ((factor_text if limit.exceeded else units.percent)(limit.used) for limit in (use.now, use.grown))
-    return _both(*used)
+    return _both(used_text(use.now.used), used_text(use.grown.used))

@@ -117,11 +117,18 @@ def choices(months: Sequence[GrownMonth]) -> list[tuple[str, list[GrownMonth]]]:
 
 def growth_verdict(months: Sequence[GrownMonth]) -> str:
     """Return which plan fits in which months."""
+    if not any(month.plan for month in months):
+        return f"no plan fits in any of {len(months)} months"
     return ", ".join(f"{choice} {_span(group, months[-1])}" for choice, group in choices(months))
 
 
 def growth_sentence(months: Sequence[GrownMonth]) -> str:
-    """Say until when each plan is enough, why it is not afterwards, and what all months cost."""
+    """Say until when each plan is enough, why it is not afterwards, and what all months cost.
+
+    Nothing where no plan ever is.
+    """
+    if not any(month.plan for month in months):
+        return ""
     parts, before = [], None
     for choice, group in choices(months):
         breaks = () if before is None else group[0].sizes[before].breaks
@@ -134,8 +141,7 @@ def growth_sentence(months: Sequence[GrownMonth]) -> str:
 def _span(group: Sequence[GrownMonth], last: GrownMonth) -> str:
     first, end = group[0].month, group[-1].month
     if first == 1:
-        every = f"in all {end} months" if group[0].plan else f"in any of {end} months"
-        return every if end == last.month else f"until month {end}"
+        return f"in all {end} months" if end == last.month else f"until month {end}"
     if end == last.month:
         return f"from month {first}"
     return f"in month {first}" if first == end else f"in months {first} to {end}"

@@ -73,6 +73,11 @@ def add_ons_text(add_ons: Mapping[str, int]) -> str:
     return " and ".join(f"{count:,} {name}" for name, count in add_ons.items())
 
 
+def used_text(used: float) -> str:
+    """Write the share of a limit that is used; beyond it, how many times the limit."""
+    return factor_text(used) if used > 1 else units.percent(used)
+
+
 def factor_text(factor: float) -> str:
     """Write a factor of the domains there are."""
     return f"×{factor:,.0f}" if factor >= 100 else f"×{factor:.3g}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ranksim.planner.capacity.growth import GrownMonth, fits_until, growth_verdict
 from ranksim.planner.capacity.limits import CAPABILITY_OF
-from ranksim.planner.capacity.plan_size import factor_text
+from ranksim.planner.capacity.plan_size import factor_text, used_text
 from ranksim.report import units
 from ranksim.report.figure import (
     BLUE,
@@ -162,8 +162,8 @@ def fit(rows: Sequence[Row], title: str, factor: str, ax: Axes | None = None) ->
     ax.barh(names, used, color=BLUE, height=0.5)
     ax.scatter(grown, range(len(bars)), marker="|", s=260, color=VERMILLION, zorder=3)
     for y, (now, then) in enumerate(zip(used, grown, strict=True)):
-        both = dict.fromkeys(units.percent(share / 100).removesuffix(" %") for share in (now, then))
-        ax.text(max(now, then) + 2, y, f"{' → '.join(both)} %", va="center", fontsize=7, color=INK)
+        both = dict.fromkeys(used_text(share / 100) for share in (now, then))
+        ax.text(max(now, then) + 2, y, " → ".join(both), va="center", fontsize=7, color=INK)
     what = f"% of the limit used: bars at ×1, marks at {factor}"
     return _against_limits(ax, title, what, max(100, *used, *grown) * 1.25)
 
@@ -186,9 +186,9 @@ def growth(months: Sequence[GrownMonth], ax: Axes | None = None) -> Axes:
             breaks = months[end].sizes[plan].breaks
             more = f" and {len(breaks) - 1} more" if len(breaks) > 1 else ""
             side = "right" if 2 * end > len(months) else "left"
-            x = len(months) if side == "right" else end
+            x = len(months) + 0.5 if side == "right" else end + 0.6
             text = f"what breaks: {breaks[0]}{more}"
-            ax.text(x + 0.5, y - 0.27, text, fontsize=7, color=VERMILLION, ha=side, va="bottom")
+            ax.text(x, y - 0.27, text, fontsize=7, color=VERMILLION, ha=side, va="bottom")
     ax.set_yticks(range(len(plans)), plans)
     ax.set_ylim(len(plans) - 0.5, -0.7)
     ax.set_xlim(0.5, len(months) + 0.5)
