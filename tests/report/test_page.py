@@ -177,8 +177,8 @@ def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
     )
     assert answer_of(replace(heading, verdicts=asked), tables) == (
         "820.5 ± 41 jobs were done and 0.1 % of 74,283 ± 3,710 calls were refused. "
-        "510 ± 25.5 slots of acme were used at the end; 1 call was refused with quota_exhausted; "
-        "7.7 (7.4 to 7.9) events for four were lost; the first disabling of four was 2026-01-05 04:46:00Z."
+        "510 ± 25.5 slots of acme were used at the end; 7.7 (7.4 to 7.9) events for four were lost; "
+        "the first disabling of four was 2026-01-05 04:46:00Z; 1 call was refused with quota_exhausted."
     )
     unsent = {"what": "lost", "unit": "count", "value": 180, "low": None, "high": None}
     off = [row | {"lost_suppressed": 167 if row["endpoint"] == "ops" else 0} for row in tables["endpoints"]]
@@ -186,12 +186,19 @@ def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
         replace(heading, verdicts=()), {**tables, "totals": [*tables["totals"], unsent], "endpoints": off}
     )
     assert said == (
-        "Jobs done: 820.5 ± 41. Longest wait for a worker: rank_run, 4m ± 12s at the 95th percentile. "
+        "Jobs done: 820.5 ± 41. "
+        "180 of 1,640 ± 82 webhook events were lost, 167 of them never sent: ops had been disabled after "
+        "failures. Longest wait for a worker: rank_run, 4m ± 12s at the 95th percentile. "
         "Refused most: ci, 22 ± 4.4 of jobs.create, 10 % of these (cost_cap_reached). "
         "Too early for a rate limit: 40 calls. "
-        "180 of 1,640 ± 82 webhook events were lost, 167 of them never sent: ops had been disabled after "
-        "failures. Nearest its limit: slots of acme, 510 of 500."
+        "Nearest its limit: slots of acme, 510 of 500."
     )
+    limits = [{"account": "acme", "used": used, "limit": limit} for used, limit in ((450, 500), (510, 900))]
+    said = answer_of(replace(heading, verdicts=()), {**tables, "slots": limits})
+    assert said.endswith("Nearest its limit: research_lookups of acme, 100 of 100.")
+    limits = [row | {"used": 600} if row["used"] == 450 else row for row in limits]
+    said = answer_of(replace(heading, verdicts=()), {**tables, "slots": limits})
+    assert said.endswith("Nearest its limit: slots of acme, 600 of 500, which changed.")
     lost = (verdict_words(True, "", "endpoints.ops.lost", "180"),)
     said = answer_of(replace(heading, verdicts=lost), {**tables, "totals": [*tables["totals"], unsent]})
     assert said.endswith("180 events for ops were lost.")

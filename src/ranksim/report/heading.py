@@ -16,6 +16,9 @@ MOST_NAMED = 4
 MOST_TILES = 6
 """Of what expectations ask about, so many numbers stand on top of a page and in its answer."""
 
+LOST = re.compile(r"lost|disabled")
+"""What metrics of losses are called, which nobody makes good."""
+
 TELLING = re.compile(r"lost|disabled|refus|limited|exceeded|exhausted|reached|delay|wait|unanswered")
 """What metrics are called that answer a question, rather than count what was done."""
 
@@ -134,11 +137,16 @@ def tiles_of(heading: Heading, tables: Tables) -> list[tuple[str, str, bool]]:
 
 
 def most_telling(verdicts: Sequence[ExpectationVerdict]) -> list[ExpectationVerdict]:
-    """Verdicts with those first that fail, then those that answer a question with more than nothing."""
-    return sorted(
-        verdicts,
-        key=lambda verdict: (verdict.holds, not _answers(verdict)),
-    )
+    """Verdicts with those first that fail, then those that answer a question with more than nothing.
+
+    Of these losses come before what was refused or waited.
+    """
+
+    def rank(verdict: ExpectationVerdict) -> tuple[bool, bool, bool]:
+        answers = _answers(verdict)
+        return verdict.holds, not answers, not (answers and LOST.search(verdict.metric))
+
+    return sorted(verdicts, key=rank)
 
 
 def answer_of(heading: Heading, tables: Tables) -> str:
@@ -162,15 +170,15 @@ def answer_of(heading: Heading, tables: Tables) -> str:
 
 
 def run_overview(tables: Tables) -> str:
-    """Return what one would ask of any run: who waited longest, was refused most, what never arrived.
+    """Return what one would ask of any run: what never arrived, who waited longest, was refused most.
 
     Last is what came nearest its limit.
     """
     totals = {row["what"]: row for row in tables.get("totals", ())}
     parts = [f"Jobs done: {_value(totals['jobs_done'])}" if "jobs_done" in totals else ""]
-    parts += [_longest_wait(tables), _most_refused(tables), _rate_limited(tables)]
     if "lost" in totals and totals["lost"]["value"]:
         parts.append(_lost(tables, _value(totals["events"]), _value(totals["lost"])))
+    parts += [_longest_wait(tables), _most_refused(tables), _rate_limited(tables)]
     if "refused" in totals and not totals["refused"]["value"]:
         parts.append(f"None of {_value(totals['calls'])} calls was refused")
     return " ".join(f"{part}." for part in (*parts, _nearest_limit(tables)) if part)
@@ -205,9 +213,35 @@ def _nearest_limit(tables: Tables) -> str:
     levels = [row for row in tables.get("levels", ()) if row["limit"] and row["highest"]]
     if not levels:
         return ""
-    row = max(levels, key=lambda row: row["highest"] / row["limit"])
-    highest, limit = (units.write(row["unit"], row[column]) for column in ("highest", "limit"))
-    return f"Nearest its limit: {row['resource']} of {row['account']}, {highest} of {limit}"
+    changed = changed_limits(tables)
+
+    def nearest(row: Row) -> tuple[float, float]:
+        samples = changed.get((row["account"], row["resource"]), [(row["highest"], row["limit"])])
+        return max(samples, key=lambda sample: sample[0] / sample[1])
+
+    used, limit, row = max(((*nearest(row), row) for row in levels), key=lambda use: use[0] / use[1])
+    most, of = (units.write(row["unit"], value) for value in (used, limit))
+    which = ", which changed" if (row["account"], row["resource"]) in changed else ""
+    return f"Nearest its limit: {row['resource']} of {row['account']}, {most} of {of}{which}"
+
+
+SAMPLED_LIMITS = {
+    "slots": ("used", "limit"),
+    "spend": ("spent_uusd", "ceiling_uusd"),
+    "meters": ("used", "limit"),
+}
+"""Tables of samples, with their columns of use and limit; of `meters` each metric is a resource."""
+
+
+def changed_limits(tables: Tables) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """Return the sampled uses and limits, by account and resource, of the limits that changed in a run."""
+    samples: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for table, (used, limit) in SAMPLED_LIMITS.items():
+        for row in tables.get(table, ()):
+            if row[limit]:
+                which = row["account"], row.get("metric", table)
+                samples.setdefault(which, []).append((row[used], row[limit]))
+    return {which: uses for which, uses in samples.items() if len({limit for _, limit in uses}) > 1}
 
 
 def _answers(verdict: ExpectationVerdict) -> bool:

@@ -7,7 +7,15 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ranksim.report import units
-from ranksim.report.heading import Heading, answer_of, headline_numbers, most_telling, run_overview, tiles_of
+from ranksim.report.heading import (
+    Heading,
+    answer_of,
+    changed_limits,
+    headline_numbers,
+    most_telling,
+    run_overview,
+    tiles_of,
+)
 from ranksim.report.mentions import foldable, with_links
 from ranksim.report.page import (
     BAD,
@@ -120,7 +128,7 @@ def run_views(tables: Tables, top: int | None = None) -> list[View]:
     made = [
         *_calls(tables.get("operations", ())),
         *_refusals(tables.get("codes", ())),
-        *_resources(tables.get("levels", ())),
+        *_resources(tables),
         *views_of("Jobs", tables.get("jobs", ()), JOBS),
         *_waits(tables.get("jobs", ())),
         *_endpoints(tables.get("endpoints", ())),
@@ -144,12 +152,15 @@ def _refusals(rows: Sequence[Row]) -> list[View]:
     )
 
 
-def _resources(rows: Sequence[Row]) -> list[View]:
+def _resources(tables: Tables) -> list[View]:
     """Slots, allowances and provider cost of each account, at the end and highest; the fullest first."""
+    rows = tables.get("levels", ())
     fullest = sorted(rows, key=lambda row: -float(row["highest"]) / row["limit"] if row["limit"] else 0.0)
     named = [{**row, "resource": "provider cost"} if row["resource"] == "spend" else row for row in fullest]
     columns = {"account": "text", "resource": "text", "last": "", "highest": "", "limit": ""}
-    return views_of("Slots, allowances and provider cost", named, columns, headings={"last": "at the end"})
+    note = "A limit that changed is told as it was at the end." if changed_limits(tables) else ""
+    title = "Slots, allowances and provider cost"
+    return views_of(title, named, columns, note, {"last": "at the end"})
 
 
 def _waits(rows: Sequence[Row]) -> list[View]:
