@@ -1,6 +1,8 @@
 """What `ranksim trace record` adds to a call, and the memory that it takes: the same calls with and without.
 
-python benchmarks/record.py [CALLS]
+python benchmarks/record.py [CALLS [FURTHER]]
+
+FURTHER calls are made through the proxy alone, and its memory is told as they go.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import time
 from pathlib import Path
 
 CALLS = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+FURTHER = int(sys.argv[2]) if len(sys.argv) > 2 else 0
 ROUND = 500
 
 
@@ -71,6 +74,10 @@ def main() -> None:
         a, b = statistics.median(without), statistics.median(with_proxy)
         print(f"median: {a:.3f} ms direct, {b:.3f} ms recorded: {b - a:.3f} ms more, × {b / a:.2f}")
         print(f"memory of the proxy: {begin:.0f} MB after 50 calls, {end:.0f} MB after {CALLS:,} more")
+        for done in range(ROUND, FURTHER + 1, ROUND):
+            timed(through, addresses["key"], ROUND)
+            if done in (10_000, 100_000) or done % 250_000 == 0:
+                print(f"memory of the proxy: {memory(proxy):.0f} MB after {done:,} further calls", flush=True)
         proxy.send_signal(signal.SIGINT)
         print(proxy.communicate()[0].strip().splitlines()[0])
         os.kill(server.pid, signal.SIGINT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -53,6 +54,27 @@ def test_the_page_shows_what_is_run() -> None:
 def test_vitest(clients: Path) -> None:
     run(clients / "typescript", "npm", "install", "--no-fund", "--no-audit")
     assert "9 passed" in run(clients / "typescript", "node_modules/.bin/vitest", "run", "--no-color")
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(shutil.which("npm") is None, reason="wants Node and npm")
+def test_jest(clients: Path) -> None:
+    """The same tests, but for the import of what is global here; configured as the page says."""
+    folder, tests = clients / "typescript", clients / "typescript" / "client.test.ts"
+    tests.write_text(re.sub(r"import .* from \"vitest\".*\n", "", tests.read_text("utf-8")), "utf-8")
+    config = {"transform": {"\\.ts$": "@swc/jest"}, "extensionsToTreatAsEsm": [".ts"]}
+    (folder / "package.json").write_text(json.dumps({"private": True, "type": "module", "jest": config}))
+    wanted = ("jest@29", "@swc/jest@0.2", "@swc/core@1", "stripe@17")
+    run(folder, "npm", "install", "--no-fund", "--no-audit", *wanted)
+    run(
+        folder,
+        "node",
+        "--experimental-vm-modules",
+        "node_modules/.bin/jest",
+        "--json",
+        "--outputFile=out.json",
+    )
+    assert json.loads((folder / "out.json").read_text())["numPassedTests"] == 9
 
 
 @pytest.mark.heavy

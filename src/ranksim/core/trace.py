@@ -65,7 +65,7 @@ Instant = Annotated[int, Field(ge=0, le=LAST)]
 class TraceEntry(BaseModel):
     """One line of a trace: strict types, unknown fields ignored (E46)."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", defer_build=True)
 
 
 class SparseEntry(TraceEntry):
@@ -191,7 +191,7 @@ class DeliveryAttempt(SparseEntry):
 class Note(BaseModel):
     """Anything else that bears on the run; further fields are kept."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="allow")
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow", defer_build=True)
 
     kind: Literal["note"] = "note"
     t: int | None = None

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import signal
 import socket
@@ -164,7 +163,7 @@ def test_a_request_under_way_is_answered_before_it_stops() -> None:
 
 
 @pytest.mark.slow
-def test_a_request_that_a_fault_holds_back_for_longer_is_dropped_without_a_traceback() -> None:
+def test_a_request_that_a_fault_holds_back_is_dropped_at_once_without_a_word() -> None:
     with serving() as one:
         faults, auth = (
             f"{one.said['control']}/faults",
@@ -180,10 +179,7 @@ def test_a_request_that_a_fault_holds_back_for_longer_is_dropped_without_a_trace
                 pass
             code, log = one.stop()
             assert connection.recv(100) == b""
-    assert code == 0
-    assert re.sub(r"^\S+ \S+ ", "", log) == (
-        "ERROR uvicorn.error: Cancel 1 running task(s), timeout graceful shutdown exceeded\n"
-    )
+    assert (code, log) == (0, "")
 
 
 @pytest.mark.slow

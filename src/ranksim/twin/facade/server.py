@@ -9,7 +9,8 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from asyncio import Task
+from collections.abc import Callable, Collection
 from importlib import import_module
 from typing import Any
 
@@ -35,6 +36,18 @@ BACKLOG = 2048
 """Connections that may wait to be accepted."""
 
 
+class _Server(uvicorn.Server):
+    """Drops what faults hold back before it waits for the other requests to end."""
+
+    held: Collection[Task[Any]] = ()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End: no request is taken any more, those under way are answered."""
+        for task in tuple(self.held):
+            task.cancel()
+        await super().shutdown(sockets)
+
+
 def serve_until_stopped(
     app: Facade, listener: socket.socket, announce: Callable[[], None], limits: Limits
 ) -> None:
@@ -46,7 +59,8 @@ def serve_until_stopped(
     app.prepare = import_ahead
     spare_the_collector()
     give_memory_back()
-    server = uvicorn.Server(configured(app, limits, lifespan="on"))
+    server = _Server(configured(app, limits, lifespan="on"))
+    server.held = app.twin.held
 
     def stop(*_: object) -> None:
         # uvicorn minds signals once it runs, and raises them again when it has stopped.
