@@ -139,6 +139,20 @@ def test_a_queue_says_how_long_a_reply_is_held_back() -> None:
     assert service.handle(Call("account.get", surface="app", account=account), START).reply.wait == 0
 
 
+def test_calls_at_once_hold_a_place_each_until_they_are_answered() -> None:
+    places = {"name": "places", "per": "key", "limit": "2/3s", "algorithm": "concurrency"}
+    service, key, _ = served(places)
+    replies = [ask(service, key, START + now) for now in (0, SECOND, SECOND, 3 * SECOND, 3 * SECOND)]
+    assert [(reply.status, reply.wait) for reply in replies] == [
+        *[(200, 3 * SECOND)] * 2, (429, 0), (200, 3 * SECOND), (429, 0)
+    ]  # fmt: skip
+    assert (replies[1].headers["RateLimit-Remaining"], replies[2].headers["Retry-After"]) == ("0", "2")
+    kept = Policy(assumptions={"refused_calls_count": True}, windows=[places])
+    service = Service(kept, seed=1)
+    key = service.issue_key(service.open_account("a", "agency", START), "k", START)
+    assert [ask(service, key, START + now * SECOND).status for now in (0, 1, 2, 3)] == [200, 200, 429, 200]
+
+
 def test_graphql_counts_as_its_calls_do_over_rest() -> None:
     service, key, _ = served({"name": "lists", "match": "GET /v1/domains", "per": "key", "limit": "1/60s"})
     calls = [Call(name, key, surface="graphql") for name in ("domains.list", "slots.get", "domains.list")]
@@ -157,7 +171,7 @@ def test_windows_are_switched_off_with_the_rate_limits() -> None:
     [
         ({"per": "header:X-Team"}, "counts per client, key, path, all"),
         ({"weigh": "response:/tokens"}, "weighs by request:/POINTER alone"),
-        ({"algorithm": "concurrency"}, "algorithm"),
+        ({"algorithm": "leaky"}, "algorithm"),
         ({"burst": 3}, "only algorithm gcra"),
         ({"limit": "5 apples"}, "expected calls and a time"),
         ({"name": "with space"}, "name"),

@@ -31,8 +31,11 @@ OPERATIONS = (
 )
 
 
-def traced(policy: Policy, seed: int, longest: int, bursts: Sequence[int]) -> Trace:
-    """Return the trace of drawn calls of two keys to a service: bursts, and pauses up to some seconds."""
+def traced(policy: Policy, seed: int, longest: int, bursts: Sequence[int], *, held: bool = False) -> Trace:
+    """Return the trace of drawn calls of two keys to a service: bursts, and pauses up to some seconds.
+
+    Where replies are `held`, they come when a clock that runs lets them go.
+    """
     print(f"seed {seed}")
     draws, now = random.Random(seed), START
     service = Service(policy, seed=1)
@@ -53,7 +56,7 @@ def traced(policy: Policy, seed: int, longest: int, bursts: Sequence[int]) -> Tr
                 Exchange(
                     id=f"x{len(exchanges)}",
                     sent=now - MILLISECOND,
-                    received=now + MILLISECOND,
+                    received=now + MILLISECOND + reply.wait * held,
                     operations=(operation,),
                     method=method,
                     path=path.format(id=domain),
@@ -109,6 +112,23 @@ def test_each_window_of_a_table_conforms_to_itself(algorithm: str) -> None:
     policy = Policy(windows=[entry | {"algorithm": algorithm} for entry in TABLE])
     judgement = compare(traced(policy, 1, 10, (5, 30, 90)), policy)
     assert [finding.rule.name for finding in judgement.deviating] == []
+
+
+@pytest.mark.fact("U1")
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_calls_at_once_conform_to_themselves_whether_or_not_the_clock_runs(seed: int, held: bool) -> None:
+    policy = Policy(windows=[entry | {"algorithm": "concurrency"} for entry in TABLE])
+    judgement = compare(traced(policy, seed, 10, (5, 30, 90), held=held), policy)
+    assert [finding.rule.name for finding in judgement.deviating] == []
+
+
+@pytest.mark.parametrize("beside", [-2, 2])
+def test_calls_at_once_of_which_others_are_admitted_deviate(beside: int) -> None:
+    promised = {"name": "places", "per": "key", "algorithm": "concurrency", "limit": "20/4s"}
+    served = promised | {"limit": f"{20 + beside}/4s"}
+    trace = traced(Policy(windows=[served]), 1, 10, (5, 30, 90), held=True)
+    assert verdict(compare(trace, Policy(windows=[promised])), "window.places") == Verdict.DEVIATES
 
 
 @pytest.mark.parametrize("wrong", TABLE, ids=lambda entry: entry["name"])

@@ -30,24 +30,37 @@ def calls_under(window: dict[str, Any], seed: int, count: int = 300) -> list[Lim
         for _ in range(draws.choice([1, 3, 12])):
             now += draws.choice([2000, 50_000])
             reply = service.handle(Call("domains.list", key), now).reply
-            calls.append(LimitedCall(f"x{len(calls)}", now - 1000, now + 1000, reply.status, reply.headers))
+            done = now + reply.wait + 1000
+            calls.append(LimitedCall(f"x{len(calls)}", now - 1000, done, reply.status, reply.headers))
     return calls
 
 
 @pytest.mark.fact("U1")
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("algorithm", KINDS[:QUEUE])
+@pytest.mark.parametrize("algorithm", [*KINDS[:QUEUE], "concurrency"])
 def test_an_algorithm_that_is_served_explains_its_calls(algorithm: str, seed: int) -> None:
-    judged = judge_limit(calls_under({"limit": "10/4s", "algorithm": algorithm}, seed), 10, 4 * SECOND)
+    calls = calls_under({"limit": "10/4s", "algorithm": algorithm}, seed)
+    stated = "places" if algorithm == "concurrency" else ""
+    judged = judge_limit(calls, 10, 4 * SECOND, stated=stated)
     assert judged.verdict != LimitVerdict.BROKEN, judged.evidence
-    assert algorithm in judged.algorithms
+    assert (stated or algorithm) in judged.algorithms
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_limit_that_is_served_one_higher_is_caught(seed: int) -> None:
-    for algorithm in KINDS[:QUEUE]:
+    for algorithm in (*KINDS[:QUEUE], "concurrency"):
         calls = calls_under({"limit": "11/4s", "algorithm": algorithm}, seed)
-        assert judge_limit(calls, 10, 4 * SECOND).verdict == LimitVerdict.BROKEN, algorithm
+        stated = "places" if algorithm == "concurrency" else ""
+        assert judge_limit(calls, 10, 4 * SECOND, stated=stated).verdict == LimitVerdict.BROKEN, algorithm
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_calls_at_once_of_which_one_is_refused_too_many_are_caught(seed: int) -> None:
+    calls = calls_under({"limit": "9/4s", "algorithm": "concurrency"}, seed)
+    judged = judge_limit(calls, 10, 4 * SECOND, stated="places")
+    assert judged.verdict == LimitVerdict.BROKEN
+    assert judged.evidence is not None
+    assert "at most 9 other calls were under way" in judged.evidence.says
 
 
 def test_a_burst_of_its_own_is_a_bucket_of_that_size() -> None:

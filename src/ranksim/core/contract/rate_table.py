@@ -127,11 +127,17 @@ Patterns = Annotated[tuple[str, ...], BeforeValidator(as_tuple, json_schema_inpu
 """A method and a path with `*` in it, such as "GET /v1/jobs*"; one, or several of which one is enough."""
 
 
+Algorithm = Literal[
+    "first_hit", "clock", "sliding_log", "sliding_counter", "rotating", "gcra", "queue", "concurrency"
+]
+
+
 class WindowEntry(Frozen):
     """One window: the calls that `match`, but for those that `unless` matches, counted apart for each `per`.
 
     A call takes 1, or what it states where `weigh` says. `algorithm` is open where it is not stated; `burst`
-    is how many calls a gcra admits at once, where that is not the limit.
+    is how many calls a gcra admits at once, where that is not the limit. Under `concurrency` the limit is of
+    calls at once, each of which is under way for the time beside it.
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.-]{1,60}$")]
@@ -140,9 +146,7 @@ class WindowEntry(Frozen):
     per: Annotated[str, AfterValidator(_read_by)] = "all"
     weigh: Annotated[str, AfterValidator(_read_weigh)] = ""
     limit: Annotated[str, AfterValidator(_read_limit)]
-    algorithm: (
-        Literal["first_hit", "clock", "sliding_log", "sliding_counter", "rotating", "gcra", "queue"] | None
-    ) = None
+    algorithm: Algorithm | None = None
     burst: Annotated[int, Field(ge=1)] | None = None
 
     @model_validator(mode="after")

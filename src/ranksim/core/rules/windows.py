@@ -1,4 +1,4 @@
-"""Rate windows: seven ways to count the calls of one API key in one rate class (S102-S104, U1).
+"""Rate windows: eight ways to count the calls of one API key in one rate class (S102-S104, U1).
 
 Which one the service uses is not stated, so it is data: `kind` in the window's row. Each has its own promise:
 
@@ -12,12 +12,14 @@ Which one the service uses is not stated, so it is data: `kind` in the window's 
   one it begins with the next call (HAProxy).
 - QUEUE: like GCRA, but an admitted call waits until the tokens before its own are refilled (nginx without
   `nodelay`): `turn_after` says how long.
+- CONCURRENCY: up to `limit` calls at once, each of which is under way for `length`: a log of what came in
+  the last `length`, whose replies wait until they leave it, and into which no refused call comes.
 
-ROTATING and QUEUE are no options of U1: a table of windows may name them.
+ROTATING, QUEUE and CONCURRENCY are no options of U1: a table of windows may name them.
 
 A row `w` is a `books.Window` (or a record of the same fields), prepared by `start`; `limit` and `length` (µs)
-are at least 1. `ring` is a list or array of `limit` integers for SLIDING_LOG; the others do not look at it.
-`now` must not go backwards between calls on one row.
+are at least 1. `ring` is a list or array of `limit` integers for SLIDING_LOG and CONCURRENCY; the others do
+not look at it. `now` must not go backwards between calls on one row.
 
 `counts_refused` (the other side of U4) lets a refused call count too. FIRST_HIT: the window lasts `length`
 from the refused call. CLOCK: no effect, the window is full anyway. SLIDING_LOG: it enters the log.
@@ -41,9 +43,10 @@ SLIDING_COUNTER = 3
 GCRA = 4
 ROTATING = 5
 QUEUE = 6
+CONCURRENCY = 7
 NAMES = ("first_hit", "clock", "sliding_log", "sliding_counter", "gcra")
 """The options of U1, each at the place of its kind."""
-KINDS = (*NAMES, "rotating", "queue")
+KINDS = (*NAMES, "rotating", "queue", "concurrency")
 """What each kind is called."""
 
 
@@ -73,7 +76,7 @@ def take(now: int, w: Window, ring: MutableSequence[int]) -> int:
 
 
 def _take_sliding(now: int, w: Window, ring: MutableSequence[int]) -> int:
-    if w.kind == SLIDING_LOG:
+    if w.kind == SLIDING_LOG or w.kind == CONCURRENCY:
         return _take_log(now, w, ring)
     if w.kind == GCRA or w.kind == QUEUE:
         return _take_bucket(now, w)
@@ -92,7 +95,7 @@ def counted_calls(now: int, w: Window, ring: MutableSequence[int]) -> dict[int, 
     """Return the calls of an untouched row that would stand as this one does at `now`, by instant (µs)."""
     if standing(now, w, ring) == (w.limit, 0):
         return {}
-    if w.kind == SLIDING_LOG:
+    if w.kind == SLIDING_LOG or w.kind == CONCURRENCY:
         oldest = w.head - _live(now, w, ring)
         return Counter(ring[entry % w.limit] for entry in range(oldest, w.head))
     if w.kind == SLIDING_COUNTER:
@@ -143,7 +146,7 @@ def retry_after(now: int, w: Window, ring: MutableSequence[int]) -> int:
 
     Exact: a call that much later is admitted, and a call one microsecond sooner is refused.
     """
-    if w.kind == SLIDING_LOG:
+    if w.kind == SLIDING_LOG or w.kind == CONCURRENCY:
         # A full ring holds its oldest call at the head.
         return max(0, ring[w.head] + w.length - now) if w.count == w.limit else 0
     if w.kind == SLIDING_COUNTER or w.kind == ROTATING:
@@ -157,8 +160,13 @@ def retry_after(now: int, w: Window, ring: MutableSequence[int]) -> int:
 
 
 def turn_after(w: Window) -> int:
-    """How long (µs) the call admitted last waits in a QUEUE: until what those before it took is back."""
-    return _refill((w.limit - 1) * w.length - w.level, w.limit) if w.kind == QUEUE else 0
+    """How long (µs) the reply to the call admitted last waits.
+
+    In a QUEUE until what those before it took is back, under CONCURRENCY for as long as the call takes.
+    """
+    if w.kind == QUEUE:
+        return _refill((w.limit - 1) * w.length - w.level, w.limit)
+    return w.length if w.kind == CONCURRENCY else 0
 
 
 def set_limit(now: int, w: Window, ring: Sequence[int], limit: int) -> list[int]:
@@ -166,21 +174,21 @@ def set_limit(now: int, w: Window, ring: Sequence[int], limit: int) -> list[int]
     newest: list[int] = []
     if w.kind == GCRA or w.kind == QUEUE:
         w.opened, w.level = now, _level(now, w) + (limit - w.limit) * w.length
-    elif w.kind == SLIDING_LOG:
+    elif w.kind == SLIDING_LOG or w.kind == CONCURRENCY:
         newest = [ring[(w.head - age) % w.limit] for age in range(min(w.count, limit), 0, -1)]
         w.count, w.head = len(newest), len(newest) % limit
     else:
         w.count = min(w.count, limit) if w.kind <= CLOCK else w.count
     w.limit = limit
-    return newest + [0] * (limit - len(newest)) if w.kind == SLIDING_LOG else []
+    return newest + [0] * (limit - len(newest)) if w.kind == SLIDING_LOG or w.kind == CONCURRENCY else []
 
 
-# SLIDING_LOG: `ring` holds the newest `count` calls, and the next is written at `head`
+# SLIDING_LOG, CONCURRENCY: `ring` holds the newest `count` calls, and the next is written at `head`
 
 
 def _take_log(now: int, w: Window, ring: MutableSequence[int]) -> int:
     admitted = 1 if w.count < w.limit or ring[w.head] <= now - w.length else 0
-    if admitted or w.counts_refused:
+    if admitted or (w.counts_refused and w.kind == SLIDING_LOG):
         ring[w.head] = now
         w.head = (w.head + 1) % w.limit
         w.count = min(w.count + 1, w.limit)

@@ -236,4 +236,4 @@ def _new_row(policy: Policy, quota: RateQuota, algorithm: str) -> tuple[Window, 
         full_reset=int(assumptions.reset_reports == "full"),
     )
     windows.start(window)
-    return window, [0] * quota.limit if kind == windows.SLIDING_LOG else []
+    return window, [0] * quota.limit if kind in (windows.SLIDING_LOG, windows.CONCURRENCY) else []

@@ -36,10 +36,11 @@ ALGORITHMS: Mapping[str, str] = {
     "gcra": "token bucket",
     "queue": "leaky bucket with a queue",
     "concurrency": "limit of calls at once",
+    "places": "limit of calls at once, which take so long each",
 }
 """What each algorithm is called, in words of the trade."""
 
-NO_EFFECT = ("clock", "queue", "concurrency")
+NO_EFFECT = ("clock", "queue", "concurrency", "places")
 """Where it makes no difference whether refused calls count."""
 
 
@@ -60,13 +61,19 @@ class LimitReadings(WindowReadings):
     """The calls under one limit: each algorithm, with and without refused calls counted, is open."""
 
     counted: WindowCalls
+    stated: str = ""
     _against: dict[tuple[Interpretation, bool], Evidence | None] = field(default_factory=dict)
 
     def readings(self) -> list[Interpretation]:
-        """Return each algorithm, then with refused calls counted; a queue alone where one shows."""
+        """Return each algorithm, then with refused calls counted; a queue alone where one shows.
+
+        Places alone where they are stated: what they promise, no other algorithm does.
+        """
+        if self.stated == "places":
+            return [Interpretation("places")]
         if waits_in_turn(self.counted):
             return [Interpretation("queue")]
-        names = [name for name in ALGORITHMS if name != "queue"]
+        names = [name for name in ALGORITHMS if name not in ("queue", "places")]
         return [
             Interpretation(name, refused)
             for refused, name in product((False, True), names)
@@ -123,14 +130,15 @@ def judge_limit(
     refusals: Collection[int] = REFUSALS,
     mixed: bool = False,
     about: str = "calls",
+    stated: str = "",
 ) -> JudgedLimit:
     """Judge `limit` calls in `length` µs from calls that it counts, in any order.
 
     `refusals` are the statuses by which it refuses. Without `exclusive` others may use the limit, too;
-    `mixed`: a refusal need not be of this limit.
+    `mixed`: a refusal need not be of this limit. `stated` is the reading that a table states.
     """
     table = CallTable(sorted(calls, key=lambda call: call.sent), refusals, mixed)
-    readings = LimitReadings(table.window(limit, length, exclusive=exclusive, about=about))
+    readings = LimitReadings(table.window(limit, length, exclusive=exclusive, about=about), stated)
     return _judged(examine(readings, {}, every=True), limit, length)
 
 

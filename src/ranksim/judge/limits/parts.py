@@ -30,12 +30,14 @@ def judge_part(
     refused: Collection[int] = REFUSALS,
     shared: bool = False,
     alone: bool = True,
+    stated: str = "",
 ) -> LimitOf:
     """Judge one limit by the calls of one who is limited.
 
     Where it does not stand `alone`, a refusal may be of another limit; where calls weigh more than one, it
     may come before the limit is reached. Either is left out, so it is judged whether more were admitted.
-    Where replies state this limit, calls that state another are counted by that one.
+    Where replies state this limit, calls that state another are counted by that one. `stated` is the reading
+    that a table states.
     """
     about = f"{who}: calls" if who else "calls"
     own = [call for call in calls if call.stated.limit in (None, quota.limit)]
@@ -50,6 +52,7 @@ def judge_part(
         refusals=refused,
         mixed=mixed,
         about=about,
+        stated=stated,
     )
     table = CallTable(sorted(calls, key=lambda call: call.sent), refused)
     return LimitOf(who, quota, judged, judge_statements(judged, table), len(calls))

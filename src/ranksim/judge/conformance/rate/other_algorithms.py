@@ -12,7 +12,7 @@ import numpy as np
 
 from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, Micros, format_millis
 from ranksim.judge.conformance.rate.counter import check_anchored_counter, check_counter
-from ranksim.judge.conformance.rate.group_bounds import faster_than_refill
+from ranksim.judge.conformance.rate.group_bounds import faster_than_refill, overfilled
 from ranksim.judge.conformance.rate.sliding import check_gcra
 from ranksim.judge.conformance.rate.window_calls import HIDDEN, CallIntervals, Ints, WindowCalls
 from ranksim.judge.conformance.verdict.verdicts import Evidence
@@ -104,6 +104,23 @@ def check_concurrency(calls: WindowCalls, refused_count: bool) -> Evidence | Non
         "calls at once"
     )
     return calls.evidence(says, int(refused.who[which]))
+
+
+def check_places(calls: WindowCalls, refused_count: bool) -> Evidence | None:
+    """At most L calls hold a place at once, each for the length or until it is answered, if that is later.
+
+    Lemma: a call whose answer took the length or longer came, at the latest, the length before that; so no
+    L + 1 of these come within less than the length for certain. A call that was answered sooner (a clock that
+    stands still holds back nothing) may hold its place for the length from its answer on.
+    """
+    came, held = calls.admitted, calls.possible
+    whole = came.done - came.sent >= calls.length
+    came = CallIntervals(came.sent[whole], came.done[whole] - calls.length, came.who[whole])
+    late = np.where(held.done - held.sent >= calls.length, held.done, held.done + calls.long)
+    held = CallIntervals(held.sent, late, held.who)
+    return overfilled(replace(calls, admitted=came), beside=0) or check_concurrency(
+        replace(calls, possible=held), refused_count
+    )
 
 
 def _most_at_once(possible: CallIntervals, refused: CallIntervals) -> Ints:

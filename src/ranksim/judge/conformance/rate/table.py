@@ -193,7 +193,7 @@ class TableJudge(Judge):
 
     def _judge_window(self, entry: WindowEntry, who: str, counted: CountedCalls, run: ObservedRun) -> None:
         rule, options = f"{FAMILY}.{entry.name}", self.options
-        names = (entry.algorithm,) if entry.algorithm else options.candidates("window")
+        names = (stated_reading(entry),) if entry.algorithm else options.candidates("window")
         calls = counted.window(entry, who, run)
         examined = examine(TableReadings(calls, names, options.candidates("refused_calls_count")), {})
         if not examined.acting:
@@ -207,6 +207,11 @@ class TableJudge(Judge):
             self.tally.covers(rule, f"{who}, {side}", ids)
         if not tested and len(calls.refused):
             self.tally.open(rule, "another limit explains what was refused as well")
+
+
+def stated_reading(entry: WindowEntry) -> str:
+    """Return the reading that is held against calls of a window whose algorithm is stated."""
+    return "places" if entry.algorithm == "concurrency" else entry.algorithm or ""
 
 
 def _request_lines(exchange: Observation) -> Iterator[tuple[str, str]]:
