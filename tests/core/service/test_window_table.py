@@ -114,6 +114,49 @@ def test_a_call_takes_what_it_weighs() -> None:
     assert ask(service, key, START, operation="domains.create", body={}).headers["RateLimit-Remaining"] == "2"
 
 
+def test_headers_tell_which_window_counts_for_whom_and_how_much() -> None:
+    team = {
+        "name": "team",
+        "headers": {"X-Plan": "gold*"},
+        "per": "header:X-Team",
+        "weigh": "request-header:X-Cost",
+        "limit": "10/60s",
+    }
+    service, key, _ = served(team)
+    assert service.policy.windows[0].reads == {"x-plan", "x-team", "x-cost"}
+
+    def left(**headers: str) -> str | None:
+        stated = {f"x-{name}": text for name, text in headers.items()}
+        return ask(service, key, START, headers=stated).headers.get("RateLimit-Remaining")
+
+    assert (left(plan="gold", team="a"), left(plan="golden", team="a", cost="4")) == ("9", "5")
+    assert (left(plan="gold", team="b", cost="11"), left(plan="gold", team="b")) == ("10", "9")
+    assert (left(plan="gold"), left(plan="silver", team="a"), left()) == ("9", None, None)
+
+
+def test_what_a_reply_weighs_is_charged_once_it_is_made() -> None:
+    """A call is admitted while there is room for one, and takes what it says whether or not there is room."""
+    lists = {
+        "name": "lists",
+        "match": "* */keyword-lists",
+        "per": "key",
+        "weigh": "response:/data/name",
+        "limit": "60/60s",
+    }
+    service, key, _ = served(lists)
+    domain = (ask(service, key, START, "domains.create", body={"host": "a.example"}).body or {})["data"]["id"]
+
+    def named(name: str, after: int = 0) -> Reply:
+        body = {"domain_id": domain, "name": name}
+        return ask(service, key, START + after, "keyword_lists.create", body=body)
+
+    replies = [named(name) for name in ("50", "5", "20", "1")]
+    assert [reply.status for reply in replies] == [201, 201, 201, 429]
+    assert [reply.headers["RateLimit-Remaining"] for reply in replies] == ["10", "5", "0", "0"]
+    assert named("no number", 61 * SECOND).headers["RateLimit-Remaining"] == "59"
+    assert named("7", 61 * SECOND).headers["RateLimit-Remaining"] == "52"
+
+
 def test_a_bucket_has_a_burst_of_its_own() -> None:
     bucket = {"name": "bucket", "per": "key", "limit": "60/60s", "algorithm": "gcra", "burst": 5}
     service, key, _ = served(bucket)
@@ -169,10 +212,11 @@ def test_windows_are_switched_off_with_the_rate_limits() -> None:
 @pytest.mark.parametrize(
     ("window", "sentence"),
     [
-        ({"per": "header:X-Team"}, "counts per client, key, path, all"),
-        ({"weigh": "response:/tokens"}, "weighs by request:/POINTER alone"),
+        ({"per": "header:"}, "expected one of client, key, path, all or header:NAME"),
+        ({"weigh": "tokens"}, "expected such as response:/usage/total_tokens"),
         ({"algorithm": "leaky"}, "algorithm"),
         ({"burst": 3}, "only algorithm gcra"),
+        ({"weigh": "request:/n", "algorithm": "concurrency"}, "each call takes one place"),
         ({"limit": "5 apples"}, "expected calls and a time"),
         ({"name": "with space"}, "name"),
     ],

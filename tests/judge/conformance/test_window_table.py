@@ -37,7 +37,7 @@ def traced(policy: Policy, seed: int, longest: int, bursts: Sequence[int], *, he
     Where replies are `held`, they come when a clock that runs lets them go.
     """
     print(f"seed {seed}")
-    draws, now = random.Random(seed), START
+    draws, beside, now = random.Random(seed), random.Random(seed), START
     service = Service(policy, seed=1)
     account = service.open_account("a", "agency", START)
     tokens = {name: service.issue_key(account, name, START) for name in ("one", "two")}
@@ -51,7 +51,11 @@ def traced(policy: Policy, seed: int, longest: int, bursts: Sequence[int], *, he
         body = {**fields, "domain_id": domain} if method == "POST" else fields or None
         for _ in range(draws.choice(bursts)):
             now += draws.choice([0, 2 * MILLISECOND])
-            reply = service.handle(Call(operation, tokens[key], {"id": domain}, body=body), now).reply
+            headers = {"x-team": beside.choice("ab"), "x-plan": beside.choice(["gold", "golden", "silver"])}
+            if body and "label" in body:
+                body = {**body, "label": beside.choice(["x", "3", "12"])}
+            call = Call(operation, tokens[key], {"id": domain}, body=body, headers=headers)
+            reply = service.handle(call, now).reply
             exchanges.append(
                 Exchange(
                     id=f"x{len(exchanges)}",
@@ -64,7 +68,7 @@ def traced(policy: Policy, seed: int, longest: int, bursts: Sequence[int], *, he
                     api_key=key,
                     account="a",
                     query={},
-                    request_headers={},
+                    request_headers=headers,
                     body=None if body is None else json.dumps(body),
                     response_headers=reply.headers,
                     response=json.dumps(reply.body),
@@ -129,6 +133,32 @@ def test_calls_at_once_of_which_others_are_admitted_deviate(beside: int) -> None
     served = promised | {"limit": f"{20 + beside}/4s"}
     trace = traced(Policy(windows=[served]), 1, 10, (5, 30, 90), held=True)
     assert verdict(compare(trace, Policy(windows=[promised])), "window.places") == Verdict.DEVIATES
+
+
+BY_HEADERS: list[dict[str, Any]] = [
+    {"name": "team", "headers": {"X-Plan": "gold*"}, "per": "header:X-Team", "limit": "20/4s"},
+    {"name": "labels", "match": "PATCH *", "weigh": "response:/data/label", "limit": "60/4s"},
+]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("algorithm", KINDS[:QUEUE])
+def test_windows_that_read_headers_and_replies_conform_to_themselves(algorithm: str, seed: int) -> None:
+    policy = Policy(windows=[entry | {"algorithm": algorithm} for entry in BY_HEADERS])
+    judgement = compare(traced(policy, seed, 10, (5, 30, 90)), policy)
+    assert [finding.rule.name for finding in judgement.deviating] == []
+
+
+@pytest.mark.parametrize(("wrong", "by"), [(BY_HEADERS[0], 5), (BY_HEADERS[1], 80)])
+def test_windows_that_read_headers_and_replies_are_caught(wrong: dict[str, Any], by: int) -> None:
+    number, _, length = wrong["limit"].partition("/")
+    served = [wrong | {"limit": f"{int(number) + by}/{length}", "algorithm": "sliding_log"}]
+    trace = traced(Policy(windows=served), 1, 10, (5, 30, 90))
+    policy = Policy(windows=[wrong])
+    assert verdict(compare(trace, policy), f"window.{wrong['name']}") == Verdict.DEVIATES
+    bare = [exchange.model_copy(update={"request_headers": None}) for exchange in trace.exchanges]
+    blind = verdict(compare(Trace(trace.header, bare), policy), f"window.{wrong['name']}")
+    assert blind == (Verdict.UNDECIDED if "headers" in wrong else Verdict.DEVIATES)
 
 
 @pytest.mark.parametrize("wrong", TABLE, ids=lambda entry: entry["name"])

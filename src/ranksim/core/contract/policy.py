@@ -60,7 +60,6 @@ class Policy(Public):
     @classmethod
     def _served(cls, stated: tuple[WindowEntry, ...]) -> tuple[WindowEntry, ...]:
         for place, entry in enumerate(stated):
-            entry.check_served()
             if entry.name in (other.name for other in stated[:place]):
                 raise ValueError(f"two windows are called {entry.name!r}; give each its own name")
         return stated

@@ -9,8 +9,9 @@ windows:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -57,22 +58,31 @@ class Weigher:
         response: str | None,
     ) -> int:
         """Return what a call takes, by its headers and the texts of its bodies."""
+        kind = self.place.partition(":")[0]
+        try:
+            request = json.loads(body or "") if kind == "request" else None
+            reply = json.loads(response or "") if kind == "response" else None
+        except ValueError:
+            return 1
+        return self.of_parsed(request_headers, request, response_headers, reply)
+
+    def of_parsed(
+        self,
+        request_headers: Mapping[str, str] | None,
+        body: Any,
+        response_headers: Mapping[str, str] | None,
+        response: Any,
+    ) -> int:
+        """Return what a call takes, by its headers and its bodies, parsed."""
         kind, _, name = self.place.partition(":")
         if not kind:
             return 1
         if kind.endswith("-header"):
             headers = (request_headers if kind == "request-header" else response_headers) or {}
             return units({key.lower(): text for key, text in headers.items()}.get(name.lower()))
+        value = body if kind == "request" else response
         try:
-            return self.of_json(json.loads((body if kind == "request" else response) or ""))
-        except ValueError:
-            return 1
-
-    def of_json(self, body: Any) -> int:
-        """Return what a call takes, by the body in which it says so, parsed."""
-        value = body
-        try:
-            for part in self.place.partition(":")[2].split("/")[1:]:
+            for part in name.split("/")[1:]:
                 name = part.replace("~1", "/").replace("~0", "~")
                 value = value[int(name)] if isinstance(value, list) else value[name]
         except (ValueError, KeyError, IndexError, TypeError):
@@ -127,6 +137,8 @@ Patterns = Annotated[tuple[str, ...], BeforeValidator(as_tuple, json_schema_inpu
 """A method and a path with `*` in it, such as "GET /v1/jobs*"; one, or several of which one is enough."""
 
 
+NONE: Mapping[str, str] = MappingProxyType({})
+
 Algorithm = Literal[
     "first_hit", "clock", "sliding_log", "sliding_counter", "rotating", "gcra", "queue", "concurrency"
 ]
@@ -135,6 +147,8 @@ Algorithm = Literal[
 class WindowEntry(Frozen):
     """One window: the calls that `match`, but for those that `unless` matches, counted apart for each `per`.
 
+    `headers` further narrows what matches, to calls each of whose named request headers fits a pattern; one
+    that is not there is empty, as for `per`.
     A call takes 1, or what it states where `weigh` says. `algorithm` is open where it is not stated; `burst`
     is how many calls a gcra admits at once, where that is not the limit. Under `concurrency` the limit is of
     calls at once, each of which is under way for the time beside it.
@@ -143,6 +157,7 @@ class WindowEntry(Frozen):
     name: Annotated[str, Field(pattern=r"^[\w.-]{1,60}$")]
     match: Annotated[Patterns, Field(min_length=1)] = ("*",)
     unless: Patterns = ()
+    headers: Mapping[str, str] = {}
     per: Annotated[str, AfterValidator(_read_by)] = "all"
     weigh: Annotated[str, AfterValidator(_read_weigh)] = ""
     limit: Annotated[str, AfterValidator(_read_limit)]
@@ -150,7 +165,9 @@ class WindowEntry(Frozen):
     burst: Annotated[int, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
-    def _check_burst(self) -> Self:
+    def _check_algorithm(self) -> Self:
+        if self.weigh and self.algorithm == "concurrency":
+            raise ValueError("weigh: under algorithm concurrency each call takes one place; leave it out")
         if self.burst is not None and self.algorithm != "gcra":
             raise ValueError("burst: only algorithm gcra has one apart from its limit")
         return self
@@ -163,17 +180,32 @@ class WindowEntry(Frozen):
             return stated
         return RateQuota(self.burst, max(1, stated.length * self.burst // stated.limit))
 
-    def check_served(self) -> None:
-        """Raise ValueError where a service cannot count so: a `Call` has no headers, and no reply yet."""
-        served = "a policy's window "
-        if self.per.startswith("header:"):
-            raise ValueError(f"{self.name}: {served}counts per {', '.join(PARTITIONS)}, found {self.per!r}")
-        if self.weigh and not self.weigh.startswith("request:"):
-            raise ValueError(f"{self.name}: {served}weighs by request:/POINTER alone, found {self.weigh!r}")
+    @property
+    def reads(self) -> frozenset[str]:
+        """The request headers that it reads, in lower case."""
+        places = (self.per.split(":"), self.weigh.split(":"))
+        named = {
+            name.lower() for kind, *rest in places for name in rest if kind in ("header", "request-header")
+        }
+        return frozenset(named | {name.lower() for name in self.headers})
 
-    def matches(self, method: str, path: str) -> bool:
-        """Whether it counts a call."""
-        return _any_of(self.match, method, path) and not _any_of(self.unless, method, path)
+    @property
+    def weighs_replies(self) -> bool:
+        """Whether what a call takes is known from its reply alone."""
+        return self.weigh.startswith("response")
+
+    def matches(self, method: str, path: str, headers: Mapping[str, str] = NONE) -> bool:
+        """Whether it counts a call, by the request's headers in lower case."""
+        return (
+            _any_of(self.match, method, path)
+            and not _any_of(self.unless, method, path)
+            and all(fits_pattern(text, headers.get(name.lower(), "")) for name, text in self.headers.items())
+        )
+
+
+def headers_read(table: Sequence[WindowEntry]) -> frozenset[str]:
+    """Return the request headers that windows of a table read, in lower case."""
+    return frozenset().union(*(entry.reads for entry in table)) if table else frozenset()
 
 
 def _any_of(patterns: tuple[str, ...], method: str, path: str) -> bool:

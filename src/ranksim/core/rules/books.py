@@ -7,8 +7,9 @@ NumPy record that compiled fleets keep. Fields are integers only: times in µs s
 
 from __future__ import annotations
 
+from collections.abc import MutableSequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ranksim.core.clock import DISTANT_PAST
 
@@ -34,6 +35,15 @@ class Window:
     previous: int = 0
     level: int = 0
     head: int = 0
+
+
+class Charge(NamedTuple):
+    """What a request takes of one window, by its name."""
+
+    name: str
+    window: Window
+    ring: MutableSequence[int]
+    units: int
 
 
 @dataclass(slots=True)

@@ -91,6 +91,17 @@ def count_calls(at: int, w: Window, ring: MutableSequence[int], calls: int) -> N
     w.counts_refused = restored
 
 
+def overdraw(now: int, w: Window, ring: MutableSequence[int], units: int) -> None:
+    """Count what a call that was admitted at `now` (µs) takes besides, whether or not there is room.
+
+    A fixed window is full then; what another lacks must come back before a call is admitted.
+    """
+    if w.kind <= CLOCK:
+        w.count = min(w.limit, w.count + units)
+    else:
+        count_calls(now, w, ring, units)
+
+
 def counted_calls(now: int, w: Window, ring: MutableSequence[int]) -> dict[int, int]:
     """Return the calls of an untouched row that would stand as this one does at `now`, by instant (µs)."""
     if standing(now, w, ring) == (w.limit, 0):

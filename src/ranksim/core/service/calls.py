@@ -33,7 +33,7 @@ class Call:
     holds path parameters, `query` the query parameters as text. `raw` is the body as sent, when the driver
     has it. `fault` is what the driver found wrong before the service could look. `method` matters for faults
     and for OPTIONS, a CORS preflight (U80). `caller` is the network address that calls without a valid key
-    are counted by (U8).
+    are counted by (U8). `headers` are the request headers that the policy's windows read, in lower case.
     """
 
     operation: str
@@ -50,6 +50,7 @@ class Call:
     raw: bytes | None = None
     fault: Fault | None = None
     method: str = ""
+    headers: Mapping[str, str] | None = None
 
 
 @dataclass(slots=True)

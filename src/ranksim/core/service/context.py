@@ -1,5 +1,6 @@
 """What every handler is given: the state, the policy and the request at hand."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappush
 
@@ -8,7 +9,7 @@ from ranksim.core.contract.facts import Spend
 from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.core.rules import terms
-from ranksim.core.rules.books import Terms
+from ranksim.core.rules.books import Charge, Terms
 from ranksim.core.service.calls import Call, Task
 from ranksim.core.service.events import ServiceEvent
 from ranksim.core.service.state import Account, State
@@ -32,6 +33,8 @@ class Context:
     events: list[ServiceEvent] = field(default_factory=list)
     wait: int = 0
     """How long (µs) a queue of calls holds back the request that was charged last."""
+    charged: Sequence[Charge] = ()
+    """What that request took of windows of a table, until its replies are weighed."""
     terms: Terms = field(init=False)
     bits: dict[str, int] = field(init=False)
     """Capability name to bit."""

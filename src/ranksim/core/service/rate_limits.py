@@ -6,13 +6,12 @@ Only this module reads the traffic clock, which is `now` unless a driver splits 
 """
 
 from collections.abc import Collection, MutableSequence, Sequence
-from typing import NamedTuple
 
 from ranksim.core.clock import SECOND, format_duration, http_date, whole_seconds
 from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.facts import RateClass
 from ranksim.core.rules import windows
-from ranksim.core.rules.books import Window
+from ranksim.core.rules.books import Charge, Window
 from ranksim.core.service.administration import new_window
 from ranksim.core.service.calls import Reply
 from ranksim.core.service.context import Context
@@ -67,15 +66,6 @@ def charge_key(
     if refused is None:
         write_standing(ctx, charged[0].window, *windows.standing(now, *charged[0][1:3]), now, headers)
     return refused
-
-
-class Charge(NamedTuple):
-    """What a request takes of one window."""
-
-    name: str
-    window: Window
-    ring: MutableSequence[int]
-    units: int
 
 
 def charge_all(ctx: Context, charges: Sequence[Charge], now: int, headers: dict[str, str]) -> Reply | None:

@@ -35,7 +35,7 @@ from ranksim.core.service.rate_limits import (
 )
 from ranksim.core.service.replies import nothing
 from ranksim.core.service.state import Account, Event, Key, State, Stored
-from ranksim.core.service.window_table import charge_table
+from ranksim.core.service.window_table import charge_replies, charge_table
 
 FAULTS = {
     "internal_error": "The service failed to answer.",
@@ -240,7 +240,7 @@ class Service:
         ctx, first = self._ctx, calls[0]
         state = ctx.state
         state.requests += 1
-        ctx.wait = 0
+        ctx.wait, ctx.charged = 0, ()
         sent = first.request_id
         request_id = sent if sent and _is_echoed(sent) else "req_" + str(state.requests).zfill(12)
         headers: dict[str, str] = {"X-Request-Id": request_id}
@@ -272,13 +272,18 @@ class Service:
         if len(calls) == 1:
             reply = self._execute(Request(first, now, account, scope, key_name, reads), owner, 0)
             reply.wait = ctx.wait
+            if ctx.charged:
+                charge_replies(ctx, calls, [reply], traffic_now, headers)
             return [_finish(reply, first, account.id, headers, request_id)]
         replies = []
         for index, call in enumerate(calls):
             reply = self._execute(Request(call, now, account, scope, key_name), owner, index)
             reply.wait = ctx.wait
-            replies.append(_finish(reply, call, account.id, dict(headers), request_id))
-        return replies
+            replies.append(reply)
+        if ctx.charged:
+            charge_replies(ctx, calls, replies, traffic_now, headers)
+        pairs = zip(calls, replies, strict=True)
+        return [_finish(reply, call, account.id, dict(headers), request_id) for call, reply in pairs]
 
     def _note(self, request: Request, reply: Reply) -> None:
         """Note what the six checks made of a call."""

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 
 from ranksim.core.contract.facts import RATE_LABELS
 from ranksim.core.contract.policy import Policy
-from ranksim.core.contract.rate_table import Weigher, WindowEntry
+from ranksim.core.contract.rate_table import NONE, Weigher, WindowEntry
 from ranksim.core.rules import windows
-from ranksim.core.rules.books import Window
+from ranksim.core.rules.books import Charge, Window
 from ranksim.core.service.administration import new_row
 from ranksim.core.service.calls import Call, Reply
 from ranksim.core.service.context import Context
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.core.service.rate_limits import Charge, charge_all, rates_waived, write_standing
+from ranksim.core.service.rate_limits import charge_all, rates_waived, write_standing
 from ranksim.core.service.state import Key, State
 
 
@@ -27,23 +27,55 @@ def charge_table(
 
     A request over GraphQL counts as its calls do over REST, the heaviest alone where it is charged as one
     (U11). Without a usable key it is a read, counted by its address (U8, U87). The headers are those of the
-    window with the least room, and none where no window counts it.
+    window with the least room, and none where no window counts it. What a reply weighs is charged by
+    `charge_replies`; until then the request takes 1.
     """
     charges = []
     for entry in ctx.policy.windows:
         weights = _weights(entry, calls, counted=key is not None)
-        weight = sum(weights) if ctx.policy.assumptions.graphql_cost == "field" else max(weights, default=0)
+        weight = _together(ctx, weights)
         if weight:
             charges.append(Charge(entry.name, *_window_of(ctx, entry, calls[0], key), weight))
     if rates_waived(ctx):
         return None
     refused = charge_all(ctx, charges, now, headers)
     if refused is None and charges:
-        standing = [windows.standing(now, charge.window, charge.ring) for charge in charges]
-        nearest = min(range(len(charges)), key=lambda place: standing[place])
-        write_standing(ctx, charges[nearest].window, *standing[nearest], now, headers)
+        _write_nearest(ctx, charges, now, headers)
         ctx.wait = max(windows.turn_after(charge.window) for charge in charges)
+        ctx.charged = charges
     return refused
+
+
+def charge_replies(
+    ctx: Context, calls: Sequence[Call], replies: Sequence[Reply], now: int, headers: dict[str, str]
+) -> None:
+    """Charge what the replies to an admitted request weigh beyond what it took, room or not."""
+    charges, ctx.charged = ctx.charged, ()
+    by_name = {entry.name: entry for entry in ctx.policy.windows if entry.weighs_replies}
+    later = [charge for charge in charges if charge.name in by_name]
+    for charge in later:
+        entry = by_name[charge.name]
+        weigh = Weigher(entry.weigh)
+        weights = [
+            weigh.of_parsed({}, None, {**headers, **reply.headers}, reply.body)
+            for call, reply in zip(calls, replies, strict=True)
+            if entry.matches(*_request_line(call), call.headers or NONE)
+        ]
+        windows.overdraw(now, charge.window, charge.ring, max(0, _together(ctx, weights) - charge.units))
+    if later:
+        _write_nearest(ctx, charges, now, headers)
+
+
+def _together(ctx: Context, weights: Sequence[int]) -> int:
+    """Return what the calls of a request take: the sum, or the heaviest alone (U11)."""
+    return sum(weights) if ctx.policy.assumptions.graphql_cost == "field" else max(weights, default=0)
+
+
+def _write_nearest(ctx: Context, charges: Sequence[Charge], now: int, headers: dict[str, str]) -> None:
+    """Write the headers of the window with the least room."""
+    standing = [windows.standing(now, charge.window, charge.ring) for charge in charges]
+    nearest = min(range(len(charges)), key=lambda place: standing[place])
+    write_standing(ctx, charges[nearest].window, *standing[nearest], now, headers)
 
 
 def key_windows(policy: Policy, state: State, key: Key) -> Iterator[tuple[str, Window, list[int]]]:
@@ -74,9 +106,9 @@ def _weights(entry: WindowEntry, calls: Sequence[Call], *, counted: bool) -> lis
     """Return what each of the calls that a window counts takes of it."""
     if not counted:
         return [1] if entry.matches("GET", "") else []
-    weigh = Weigher(entry.weigh)
-    matching = [call for call in calls if entry.matches(*_request_line(call))]
-    return [weigh.of_json(call.body) if entry.weigh else 1 for call in matching]
+    weigh = Weigher("" if entry.weighs_replies else entry.weigh)
+    matching = [call for call in calls if entry.matches(*_request_line(call), call.headers or NONE)]
+    return [weigh.of_parsed(call.headers or {}, call.body, {}, None) for call in matching]
 
 
 def _request_line(call: Call) -> tuple[str, str]:
@@ -90,7 +122,9 @@ def _request_line(call: Call) -> tuple[str, str]:
 def _window_of(ctx: Context, entry: WindowEntry, call: Call, key: Key | None) -> tuple[Window, list[int]]:
     """Return the window of whoever a request is counted for, untouched where it is the first."""
     who = call.caller if key is None else key.token
-    if entry.per != "key":
+    if entry.per.startswith("header:"):
+        who = (call.headers or NONE).get(entry.per.partition(":")[2].lower(), "")
+    elif entry.per != "key":
         who = {"client": call.caller, "path": _request_line(call)[1], "all": ""}[entry.per]
     place = f"{entry.name} {call.environment} {who}"
     if place not in ctx.state.callers:

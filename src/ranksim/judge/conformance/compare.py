@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ranksim.core.contract.facts import Facts
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, near
 from ranksim.core.extras import imported
+from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.calls.schema_checks import SchemaJudge
+from ranksim.judge.conformance.history.graphql import Json
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.history.trace_reader import Source, read_history
@@ -266,20 +269,23 @@ def _judged(
     options, several, each = Options.of(policy), len(sources) > 1, 1 / len(sources)
     reading, judging = part(tell, 0.0, READING), part(tell, READING, 1.0)
     schemas = [SchemaJudge(options) if SchemaJudge in families else None for _ in sources]
+    by_table = options.policy.windows and WindowJudge in families
+    tables = [TableJudge(options) if by_table else None for _ in sources]
     histories = list[History]()
-    for number, (source, schema) in enumerate(zip(sources, schemas, strict=True)):
+    for number, (source, *raw) in enumerate(zip(sources, schemas, tables, strict=True)):
         passed = shares(part(reading, number * each, (number + 1) * each))
-        watch = None if schema is None else schema.see_raw
+        judges_raw = [judge for judge in raw if judge is not None]
+        watch = partial(_watch, judges_raw) if judges_raw else None
         histories.append(read_history(source, watch, f"{number + 1}/" if several else "", passed))
         address_notes([history.run.header for history in histories])
     if several:
         join(histories)
     tallies = list[dict[Maker, Tally]]()
     excluded: dict[Owner, dict[Window, Excluded]] = {}
-    for number, (history, schema) in enumerate(zip(histories, schemas, strict=True)):
+    for number, (history, schema, table) in enumerate(zip(histories, schemas, tables, strict=True)):
         judges = {make: schema if make is SchemaJudge and schema else make(options) for make in families}
-        if options.policy.windows and WindowJudge in judges:
-            judges[WindowJudge] = TableJudge(options)
+        if table is not None:
+            judges[WindowJudge] = table
         windows = [judge for judge in judges.values() if isinstance(judge, WindowJudge)]
         for judge in windows:
             judge.earlier = excluded
@@ -289,6 +295,13 @@ def _judged(
             excluded |= judge.excluded
         tallies.append({make: judge.tally for make, judge in judges.items()})
     return histories, tallies
+
+
+def _watch(
+    judges: Sequence[SchemaJudge | TableJudge], exchange: Exchange, seen: Observation, reply: Json
+) -> None:
+    for judge in judges:
+        judge.see_raw(exchange, seen, reply)
 
 
 def _judgement(

@@ -31,7 +31,7 @@ ROUNDING = MILLISECOND
 class LimitedCall:
     """A call: [sent, done] in µs of the caller's clock; `status` is None where no reply was observed.
 
-    `key` is who is limited, `weight` how much of the limit it takes.
+    `key` is who is limited, `weight` how much of the limit it takes; `request_headers` are in lower case.
     """
 
     id: str
@@ -43,6 +43,7 @@ class LimitedCall:
     path: str = "/"
     key: str = ""
     weight: int = 1
+    request_headers: Mapping[str, str] = field(default_factory=dict)
 
     def outcome(self, refusals: Collection[int]) -> int:
         """Return ADMITTED, REFUSED, or UNSURE: an error may come from before the limiter or after it."""

@@ -31,22 +31,25 @@ def judge_part(
     shared: bool = False,
     alone: bool = True,
     stated: str = "",
+    weighs_replies: bool = False,
 ) -> LimitOf:
     """Judge one limit by the calls of one who is limited.
 
     Where it does not stand `alone`, a refusal may be of another limit; where calls weigh more than one, it
     may come before the limit is reached. Either is left out, so it is judged whether more were admitted.
     Where replies state this limit, calls that state another are counted by that one. `stated` is the reading
-    that a table states.
+    that a table states. A call that `weighs_replies` is admitted while there is room for one: those of a
+    window come to less than the limit and the heaviest of them.
     """
     about = f"{who}: calls" if who else "calls"
     own = [call for call in calls if call.stated.limit in (None, quota.limit)]
     if any(call.stated.limit == quota.limit for call in own):
         calls = own
     mixed = not alone or any(call.weight != 1 for call in calls)
+    beyond = max(call.weight for call in calls) - 1 if weighs_replies else 0
     judged = judge_limit(
         calls,
-        quota.limit,
+        quota.limit + beyond,
         quota.length,
         exclusive=not (mixed or shared),
         refusals=refused,

@@ -56,7 +56,8 @@ def _of_trace(trace: Trace, by: str, weight: Weigher) -> Iterator[LimitedCall]:
             exchange.method,
             exchange.path,
             who,
-            weight(exchange.request_headers, exchange.body, exchange.response_headers, exchange.response),
+            weight(headers, exchange.body, exchange.response_headers, exchange.response),
+            headers,
         )
 
 
@@ -81,6 +82,7 @@ def _of_har(path: Path, by: str, weight: Weigher) -> Iterator[LimitedCall]:
                 below,
                 _who(by, "", key, below, headers),
                 weight(headers, *_texts(request, response)),
+                headers,
             )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise BadInput(

@@ -47,15 +47,25 @@ def _parts(
     longest: Micros,
 ) -> Iterator[LimitOf]:
     read = (call for path in paths for call in read_calls(path, window.per, longest, window.weigh))
-    calls = [call for call in read if window.matches(call.method, call.path)]
+    calls = [call for call in read if window.matches(call.method, call.path, call.request_headers)]
     alone = not any(
-        other is not window and any(other.matches(call.method, call.path) for call in calls)
+        other is not window
+        and any(other.matches(call.method, call.path, call.request_headers) for call in calls)
         for other in table.windows
     )
     for who, own in by_who(calls).items():
         name = f"{window.name}: {who}" if who else window.name
         stated = stated_reading(window)
-        part = judge_part(name, own, window.quota, refused=refused, shared=shared, alone=alone, stated=stated)
+        part = judge_part(
+            name,
+            own,
+            window.quota,
+            refused=refused,
+            shared=shared,
+            alone=alone,
+            stated=stated,
+            weighs_replies=window.weighs_replies,
+        )
         judged = part.judged
         against = judged.excluded.get(stated)
         if against is not None and judged.verdict != LimitVerdict.BROKEN:

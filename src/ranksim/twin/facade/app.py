@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pydantic_core import to_json
 
 from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.rate_table import headers_read
 from ranksim.core.service.calls import Call, Fault, Reply
 from ranksim.core.service.errors import problem
 from ranksim.twin.facade.answering import (
@@ -170,6 +171,7 @@ class Facade:
             most=self.max_body,
             strict_query=self.strict_query,
             strict_body=self.strict_body,
+            wanted=headers_read(self.twin.policy.windows),
         )
         request.allow = request.allow or allow
         if request.call.raw is not None and len(request.call.raw) > LARGE:
@@ -216,8 +218,8 @@ class Facade:
         )
 
         headers = dict(scope["headers"])
-        request = HttpRequest(call_of(scope, headers, "", environment), allow=GRAPHQL_ALLOWS)
-        call = request.call
+        call = call_of(scope, headers, "", environment, headers_read(self.twin.policy.windows))
+        request = HttpRequest(call, allow=GRAPHQL_ALLOWS)
         call.surface = "graphql"
         if scope["method"] != "POST":
             call.fault = Fault("method_not_allowed", POST_ONLY)

@@ -20,6 +20,7 @@ from ranksim.judge.conformance.rate.ledger import (
     ByLimit,
     classes_by_limit,
     foreign,
+    is_counted,
     limited,
     nominal,
     steady,
@@ -189,6 +190,9 @@ class HeaderJudge(Judge):
             return
         given = zip(LIMITS, (exchange.limit, exchange.remaining, exchange.reset), strict=True)
         missing, kind = [name for name, value in given if value is None], kind_of_answer(exchange)
+        windows = self.options.policy.windows
+        if windows and len(missing) == len(LIMITS) and not is_counted(self.options.policy, exchange):
+            return  # it need not have a window to tell of
         if missing and not exchange.outside:
             if exchange.status in GATEWAY and len(missing) == len(LIMITS):
                 self.tally.open(HEADERS, "answered by a gateway")

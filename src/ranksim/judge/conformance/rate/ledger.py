@@ -8,7 +8,7 @@ one window counts.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from operator import attrgetter
@@ -18,6 +18,7 @@ import numpy as np
 
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.contract.facts import RateClass
+from ranksim.core.contract.policy import Policy
 from ranksim.core.service.operations import OPERATIONS, Operation
 from ranksim.judge.conformance.history.history import History, ObservedRun
 from ranksim.judge.conformance.history.observation import AFTER_RATE_LIMIT, Observation
@@ -319,3 +320,19 @@ def logged(history: History) -> CallLog:
     for exchange in history.where(lambda like: like.happened is not False and not like.request_unrecorded):
         log.add(exchange)
     return log
+
+
+def is_counted(policy: Policy, exchange: Observation) -> bool:
+    """Return whether a window of the table counts an exchange for certain, whatever its headers."""
+    lines = [*request_lines(exchange)]
+    return any(not entry.headers and any(entry.matches(*line) for line in lines) for entry in policy.windows)
+
+
+def request_lines(exchange: Observation) -> Iterator[tuple[str, str]]:
+    """Yield the method and path of a call, or those that its operations over GraphQL have over REST."""
+    if exchange.surface != "graphql":
+        yield exchange.method, exchange.path.partition("?")[0]
+        return
+    for name in exchange.operations or (exchange.operation,):
+        if name in OPERATIONS:
+            yield OPERATIONS[name].method, f"/v1/{OPERATIONS[name].path}"

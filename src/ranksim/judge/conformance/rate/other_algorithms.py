@@ -114,8 +114,8 @@ def check_places(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     stands still holds back nothing) may hold its place for the length from its answer on.
     """
     came, held = calls.admitted, calls.possible
-    whole = came.done - came.sent >= calls.length
-    came = CallIntervals(came.sent[whole], came.done[whole] - calls.length, came.who[whole])
+    lasting = came.done - came.sent >= calls.length
+    came = CallIntervals(came.sent[lasting], came.done[lasting] - calls.length, came.who[lasting])
     late = np.where(held.done - held.sent >= calls.length, held.done, held.done + calls.long)
     held = CallIntervals(held.sent, late, held.who)
     return overfilled(replace(calls, admitted=came), beside=0) or check_concurrency(

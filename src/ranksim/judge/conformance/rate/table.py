@@ -6,7 +6,6 @@ one window that counts the call; a refusal that may be of another may have count
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +13,9 @@ import numpy as np
 from ranksim.core.clock import DISTANT_FUTURE, SECOND, Micros
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.rate_table import Weigher, WindowEntry
-from ranksim.core.service.operations import OPERATIONS
+from ranksim.core.trace import Exchange
+from ranksim.judge.conformance.history.exchange_reader import lowered
+from ranksim.judge.conformance.history.graphql import Json
 from ranksim.judge.conformance.history.history import ObservedRun
 from ranksim.judge.conformance.history.observation import Observation
 from ranksim.judge.conformance.judge import Judge
@@ -33,6 +34,7 @@ from ranksim.judge.conformance.rate.ledger import (
     UNSURE,
     Interpretation,
     outcome_of,
+    request_lines,
     steady,
 )
 from ranksim.judge.conformance.rate.window_calls import NOTHING, CallIntervals, WindowCalls, hidden_calls
@@ -70,15 +72,15 @@ class CountedCalls:
     times: list[tuple[Micros, Micros, int]] = field(default_factory=list)
     """When each was sent and answered, and its place among `ids`; once for each unit that it takes."""
     kinds: list[int] = field(default_factory=list)
-    weighed: bool = False
-    """Whether some call takes more than one, so that a refusal may come before the limit is reached."""
+    most: int = 1
+    """What some call takes; where it is more than one, a refusal may come before the limit is reached."""
 
     def add(self, exchange: Observation, kind: int, weight: int) -> None:
         """Note the next call, or another count of the last one."""
         if not self.ids or self.ids[-1] != exchange.id:
             self.ids.append(exchange.id)
             self.begun.append(exchange.sent)
-        self.weighed |= weight != 1
+        self.most = max(self.most, weight)
         self.times += [(exchange.sent, exchange.received, len(self.ids) - 1)] * weight
         self.kinds += [kind] * weight
 
@@ -91,22 +93,27 @@ class CountedCalls:
         return self.begun[position]
 
     def window(self, entry: WindowEntry, about: str, run: ObservedRun) -> WindowCalls:
-        """Return the calls as those of a window of the table."""
+        """Return the calls as those of a window of the table.
+
+        Lemma: a call whose weight its reply tells is admitted while there is room for one, so those of a
+        window come to less than the limit and the heaviest of them.
+        """
+        limit = entry.quota.limit + (self.most - 1 if entry.weighs_replies else 0)
         times, kinds = np.array(self.times, np.int64).reshape(-1, 3), np.array(self.kinds, np.int64)
-        if self.weighed:
+        if self.most > 1:
             kinds[kinds == REFUSED] = UNSURE
         admitted, unsure, refused = (
             CallIntervals.of(*times[kinds == kind].T) for kind in (ADMITTED, UNSURE, REFUSED)
         )
         start, length = int(times[0, 0]), entry.quota.length // run.traffic_rate
-        hidden = hidden_calls(entry.quota.limit, start, length)
+        hidden = hidden_calls(limit, start, length)
         return WindowCalls(
             about=f"{about}, {entry.name} calls",
-            limit=entry.quota.limit,
+            limit=limit,
             length=length,
             slack=max(1, length // DRIFT),
             second=SECOND // run.traffic_rate,
-            exclusive=run.exclusive and not self.weighed,
+            exclusive=run.exclusive and self.most == 1,
             admitted=admitted,
             possible=admitted.joined(unsure).joined(hidden),
             refused=refused,
@@ -143,9 +150,28 @@ class TableJudge(Judge):
     tally: Tally = field(init=False)
     groups: dict[tuple[str, str], CountedCalls] = field(default_factory=dict)
     """By the name of a window and who is limited."""
+    raw: dict[str, dict[str, tuple[str | None, int]]] = field(default_factory=dict)
+    """By exchange, who is limited and what it takes, by the windows that read headers or replies."""
+    blind: set[str] = field(default_factory=set)
+    """Windows that read headers which were not recorded."""
 
     def __post_init__(self) -> None:
         self.tally = Tally(table_rules(self.options.policy))
+
+    def see_raw(self, exchange: Exchange, seen: Observation, reply: Json) -> None:
+        """Note what windows that read headers or replies make of an exchange."""
+        for entry in self.options.policy.windows:
+            if not (entry.reads or entry.weighs_replies):
+                continue
+            headers = lowered(exchange.request_headers)
+            if exchange.request_headers is None and entry.reads:
+                self.blind.add(entry.name)
+            elif any(entry.matches(*line, headers) for line in request_lines(seen)):
+                by, _, name = entry.per.partition(":")
+                who = headers.get(name.lower(), "") if by == "header" else _who(entry, seen)
+                answered = lowered(exchange.response_headers)
+                weight = Weigher(entry.weigh).of_parsed(headers, seen.body, answered, reply)
+                self.raw.setdefault(seen.id, {})[entry.name] = who, max(weight, int(entry.weighs_replies))
 
     def wants(self, like: Observation) -> bool:
         """All calls that may have happened."""
@@ -153,24 +179,26 @@ class TableJudge(Judge):
 
     def see(self, exchange: Observation) -> None:
         """Note it in each window that counts it."""
-        lines = [*_request_lines(exchange)]
+        lines, raw = [*request_lines(exchange)], self.raw.pop(exchange.id, {})
         matching = [
-            entry for entry in self.options.policy.windows if any(entry.matches(*line) for line in lines)
+            entry
+            for entry in self.options.policy.windows
+            if entry.name in raw
+            or (not (entry.reads or entry.weighs_replies) and any(entry.matches(*line) for line in lines))
         ]
         kind, stated = outcome_of(exchange), exchange.limit
         if exchange.status == 401 and kind == ADMITTED:
             kind = UNSURE
         for entry in matching:
-            who = _who(entry, exchange)
+            who, weight = raw.get(entry.name) or (_who(entry, exchange), 1)
             if who is None:
                 continue
             rivals = [other.quota.limit for other in matching if other is not entry]
             sure = not rivals or (stated == entry.quota.limit and stated not in rivals)
             counted = self.groups.setdefault((entry.name, who), CountedCalls())
-            weigh, body = Weigher(entry.weigh), exchange.body if entry.weigh else None
-            counted.add(
-                exchange, UNSURE if kind == REFUSED and not sure else kind, weigh.of_json(body) if body else 1
-            )
+            if entry.weigh and entry.name not in raw:
+                weight = Weigher(entry.weigh).of_parsed(None, exchange.body, None, None)
+            counted.add(exchange, UNSURE if kind == REFUSED and not sure else kind, weight)
             if len(exchange.operations) > 1:  # they may count one by one (U11)
                 counted.add(exchange, UNSURE, len(exchange.operations) - 1)
 
@@ -182,6 +210,8 @@ class TableJudge(Judge):
             rule = f"{FAMILY}.{entry.name}"
             if entry.per == "client":
                 self.tally.open(rule, "a trace does not say from which address a call came")
+            elif entry.name in self.blind:
+                self.tally.open(rule, "the trace has no headers of some requests, which this window reads")
             elif not steady(run):
                 self.tally.open(rule, "the clock of the rate windows was changed while running")
             else:
@@ -212,16 +242,6 @@ class TableJudge(Judge):
 def stated_reading(entry: WindowEntry) -> str:
     """Return the reading that is held against calls of a window whose algorithm is stated."""
     return "places" if entry.algorithm == "concurrency" else entry.algorithm or ""
-
-
-def _request_lines(exchange: Observation) -> Iterator[tuple[str, str]]:
-    """Yield the method and path of a call, or those that its operations over GraphQL have over REST."""
-    if exchange.surface != "graphql":
-        yield exchange.method, exchange.path.partition("?")[0]
-        return
-    for name in exchange.operations or (exchange.operation,):
-        if name in OPERATIONS:
-            yield OPERATIONS[name].method, f"/v1/{OPERATIONS[name].path}"
 
 
 def _who(entry: WindowEntry, exchange: Observation) -> str | None:

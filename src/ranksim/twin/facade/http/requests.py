@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -68,18 +68,19 @@ async def read_request(
     most: int,
     strict_query: bool = True,
     strict_body: bool = True,
+    wanted: Collection[str] = (),
 ) -> HttpRequest:
     """Read a REST request; `path` is relative to the version prefix, as sent.
 
     `most` is the size limit of bodies in bytes. Query parameters that the operation does not know are refused
     if `strict_query`, and ignored as the service is assumed to do (U100) if not; fields of its body if
-    `strict_body` (U84). Raises Gone.
+    `strict_body` (U84). `wanted` are the headers that windows read, in lower case. Raises Gone.
     """
     headers = dict(scope["headers"])
     methods, values = match_path(path)
     method = scope["method"]
     operation = methods.get("GET" if method == "HEAD" else method, "")
-    call = call_of(scope, headers, operation, environment)
+    call = call_of(scope, headers, operation, environment, wanted)
     call.path = values
     request = HttpRequest(call)
     if method not in WITH_BODY and (b"content-length" in headers or b"transfer-encoding" in headers):
@@ -101,8 +102,14 @@ async def read_request(
     return request
 
 
-def call_of(scope: Scope, headers: Mapping[bytes, bytes], operation: str, environment: str) -> Call:
-    """Make a call of a request's method, headers and address."""
+def call_of(
+    scope: Scope,
+    headers: Mapping[bytes, bytes],
+    operation: str,
+    environment: str,
+    wanted: Collection[str],
+) -> Call:
+    """Make a call of a request's method, headers, of which some are `wanted` by windows, and address."""
     client = scope.get("client")
     call = Call(operation, environment=environment, method=scope["method"])
     call.caller = client[0] if client else ""
@@ -111,6 +118,9 @@ def call_of(scope: Scope, headers: Mapping[bytes, bytes], operation: str, enviro
         call.idempotency_key = headers[b"idempotency-key"].decode("latin-1")
     if b"x-request-id" in headers:
         call.request_id = headers[b"x-request-id"].decode("latin-1")
+    if wanted:
+        texts = ((name, headers.get(name.encode("latin-1"))) for name in wanted)
+        call.headers = {name: text.decode("latin-1") for name, text in sorted(texts) if text is not None}
     return call
 
 
