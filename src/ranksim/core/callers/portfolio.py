@@ -13,12 +13,10 @@ from pydantic import Field, model_validator
 
 from ranksim.core.callers.requests import competitor_body, domain_body, keywords_body, named_body, scan_body
 from ranksim.core.clock import Micros
-from ranksim.core.contract.facts import RATE_LABELS
 from ranksim.core.contract.quantities import TEXT, Frozen, Instant, Money, also
 from ranksim.core.errors import BadInput, near
 from ranksim.core.service.bodies import MOST_KEYWORDS
 from ranksim.core.service.calls import Body, Reply
-from ranksim.core.service.rate_limits import GRAPHQL_WINDOWS
 from ranksim.core.service.service import Service
 
 MADE = "keyword "
@@ -47,18 +45,14 @@ class _FromText(Frozen):
 class CallsSpec(Frozen):
     """Calls that a key has made before the start in windows under way (S102-S104): `count` of a class.
 
-    They were made `at` an instant, or at the start; `graphql` if they count in windows of its own (U11).
+    Where the policy has windows of its own, they are `of` one that counts for each key. They were made `at`
+    an instant, or at the start; `graphql` if they count in windows of its own (U11).
     """
 
-    of: Literal["read", "write", "expensive"]
+    of: str
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     at: Instant | None = None
     graphql: bool = False
-
-    @property
-    def window(self) -> int:
-        """Which of a key's windows counts them."""
-        return RATE_LABELS.index(self.of) + GRAPHQL_WINDOWS * self.graphql
 
 
 class KeySpec(_FromText):
@@ -299,7 +293,7 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
         token = service.issue_key(account, key.name, now, domain=domain, token=key.token or "")
         actor.keys[key.name] = token
         for calls in sorted(key.calls, key=lambda calls: calls.at or now):
-            service.count_calls(token, calls.window, calls.at or now, calls.count, now)
+            service.count_calls(token, calls.of, calls.at or now, calls.count, now, graphql=calls.graphql)
     if spec.status != "active":
         service.set_status(account, spec.status, now)
     return actor

@@ -19,20 +19,19 @@ from ranksim.core.callers.portfolio import (
     UsedSpec,
 )
 from ranksim.core.clock import DAY, Micros, format_duration, iso
-from ranksim.core.contract.facts import RATE_LABELS
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.core.rules import admission, windows
 from ranksim.core.rules.terms import terms_of
-from ranksim.core.service.rate_limits import GRAPHQL_WINDOWS
 from ranksim.core.service.state import Account, Domain, Key, Scan, State
+from ranksim.core.service.window_table import GRAPHQL, key_windows
 
 LENGTH = 30 * DAY
 """How long the scenario of a world lasts that nobody limits."""
 
 NOT_IN_IT = (
     "As a served world stood at the start. Not in it: jobs and their results, keyword briefs, events, "
-    "deliveries, which keyword has which label, calls without a key and in a table of windows, keys of "
+    "deliveries, which keyword has which label, calls that no window counts for a key alone, keys of "
     "deleted domains, instants of creation; what jobs under way reserve is spent."
 )
 """What an export says of itself."""
@@ -118,7 +117,7 @@ def _account(state: State, policy: Policy, account: Account, now: Micros, ahead:
                 name=named[token],
                 token=token,
                 domain=None if key.domain is None else of[key.domain],
-                calls=_calls(key, now, ahead),
+                calls=_calls(policy, state, key, now, ahead),
             )
             for token, key in keys.items()
         ),
@@ -127,18 +126,18 @@ def _account(state: State, policy: Policy, account: Account, now: Micros, ahead:
     )
 
 
-def _calls(key: Key, now: Micros, ahead: Micros) -> tuple[CallsSpec, ...]:
+def _calls(policy: Policy, state: State, key: Key, now: Micros, ahead: Micros) -> tuple[CallsSpec, ...]:
     """Return the calls that a key's windows count, at instants of a clock that traffic is ahead of."""
     return tuple(
         CallsSpec.model_validate(
             {
-                "of": RATE_LABELS[number % GRAPHQL_WINDOWS],
+                "of": name.removesuffix(GRAPHQL),
                 "count": count,
                 "at": at - ahead,
-                "graphql": number >= GRAPHQL_WINDOWS,
+                "graphql": name.endswith(GRAPHQL),
             }
         )
-        for number, (window, ring) in enumerate(zip(key.windows, key.rings, strict=True))
+        for name, window, ring in key_windows(policy, state, key)
         for at, count in windows.counted_calls(now + ahead, window, ring).items()
     )
 

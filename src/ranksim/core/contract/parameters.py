@@ -58,10 +58,6 @@ def check_unit(path: str, value: Any, roots: Mapping[str, BaseModel]) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
         return
     ends = _ends(path, roots)
-    fields = [set(kind.model_fields) for _, kind in ends if _is_model(kind)]
-    if fields and len(fields) == len(ends):
-        each = ", ".join(sorted(f".{name}" for name in set.intersection(*fields)))
-        raise BadInput(f"expected the path of one of its fields, {each}; found {value!r}")
     mistakes = []
     for _, kind in ends:
         try:
@@ -71,6 +67,10 @@ def check_unit(path: str, value: Any, roots: Mapping[str, BaseModel]) -> None:
             mistakes += [each["ctx"]["error"] for each in error.errors() if each["type"] == "value_error"]
     if mistakes:
         raise BadInput(str(mistakes[0]))
+    fields = [set(kind.model_fields) for _, kind in ends if _is_model(kind)]
+    if fields and len(fields) == len(ends):
+        each = ", ".join(sorted(f".{name}" for name in set.intersection(*fields)))
+        raise BadInput(f"expected the path of one of its fields, {each}; found {value!r}")
 
 
 def _ends(path: str, roots: Mapping[str, BaseModel], reserved: Collection[str] = ()) -> list[tuple[Any, Any]]:

@@ -109,9 +109,9 @@ def counted_calls(now: int, w: Window, ring: MutableSequence[int]) -> dict[int, 
     if w.kind == SLIDING_LOG or w.kind == CONCURRENCY:
         oldest = w.head - _live(now, w, ring)
         return Counter(ring[entry % w.limit] for entry in range(oldest, w.head))
-    if w.kind == SLIDING_COUNTER:
+    if w.kind == SLIDING_COUNTER or w.kind == ROTATING:
         return {at: n for at, n in ((w.opened - w.length, w.previous), (w.opened, w.count)) if n}
-    if w.kind == GCRA:
+    if w.kind == GCRA or w.kind == QUEUE:
         missing = w.limit * w.length - w.level
         calls = -(-missing // w.length)
         return {w.opened - (calls * w.length - missing) // w.limit: calls}

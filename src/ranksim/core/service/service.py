@@ -35,7 +35,7 @@ from ranksim.core.service.rate_limits import (
 )
 from ranksim.core.service.replies import nothing
 from ranksim.core.service.state import Account, Event, Key, State, Stored
-from ranksim.core.service.window_table import charge_replies, charge_table
+from ranksim.core.service.window_table import charge_replies, charge_table, key_window
 
 FAULTS = {
     "internal_error": "The service failed to answer.",
@@ -510,12 +510,13 @@ class Service:
         self._advance(now)
         administration.set_cooldown(self._ctx, self._account(account), spend, domain, since)
 
-    def count_calls(self, token: str, window: int, at: int, count: int, now: int) -> None:
-        """Count calls of a key that were made at an instant (µs) in one of its windows, admitted or not."""
+    def count_calls(
+        self, token: str, name: str, at: int, count: int, now: int, *, graphql: bool = False
+    ) -> None:
+        """Count calls of a key that were made at an instant (µs) in the window of a name, admitted or not."""
         self._advance(now)
-        key = self.state.keys[token]
-        window %= len(key.windows)
-        windows.count_calls(at, key.windows[window], key.rings[window], count)
+        window, ring = key_window(self._ctx, self.state.keys[token], name, graphql=graphql)
+        windows.count_calls(at, window, ring, count)
 
     def waive(self, limits: Collection[str], now: int) -> None:
         """Switch off limits, of `administration.LIMITS`, for everybody: these and no others."""

@@ -16,8 +16,11 @@ from ranksim.core.service.administration import new_row
 from ranksim.core.service.calls import Call, Reply
 from ranksim.core.service.context import Context
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.core.service.rate_limits import charge_all, rates_waived, write_standing
+from ranksim.core.service.rate_limits import GRAPHQL_WINDOWS, charge_all, rates_waived, write_standing
 from ranksim.core.service.state import Key, State
+
+GRAPHQL = " (GraphQL)"
+"""What the name of a key's window ends with that counts GraphQL apart (U11)."""
 
 
 def charge_table(
@@ -81,13 +84,27 @@ def _write_nearest(ctx: Context, charges: Sequence[Charge], now: int, headers: d
 def key_windows(policy: Policy, state: State, key: Key) -> Iterator[tuple[str, Window, list[int]]]:
     """Yield each window of a key by its name: those of the classes, or those of the policy's table."""
     if not policy.windows:
-        names = [label + surface for surface in ("", " (GraphQL)") for label in RATE_LABELS]
+        names = [label + surface for surface in ("", GRAPHQL) for label in RATE_LABELS]
         yield from zip(names, key.windows, key.rings, strict=False)  # GraphQL may have none of its own (U11)
     for entry in policy.windows:
         if entry.per == "key":
             place = f"{entry.name} {key.environment} {key.token}"
             window, ring = new_row(policy, entry)
             yield entry.name, state.callers.get(place, window), state.caller_rings.get(place, ring)
+
+
+def key_window(ctx: Context, key: Key, name: str, *, graphql: bool) -> tuple[Window, list[int]]:
+    """Return a window of a key to be counted in: of the class or, of a table, of the entry with that name."""
+    if not ctx.policy.windows:
+        place = (RATE_LABELS.index(name) + GRAPHQL_WINDOWS * graphql) % len(key.windows)
+        return key.windows[place], key.rings[place]
+    entry = next(entry for entry in ctx.policy.windows if entry.name == name)
+    return _window_of(ctx, entry, Call("", environment=key.environment), key)
+
+
+def key_window_names(policy: Policy) -> tuple[str, ...]:
+    """Return the names of the windows that count for each key."""
+    return tuple(entry.name for entry in policy.windows if entry.per == "key") or RATE_LABELS
 
 
 def window_by_operation(policy: Policy) -> dict[str, str]:

@@ -16,6 +16,7 @@ from ranksim.core.contract.partly import LeftOut, Misfit
 from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.quantities import Moment
 from ranksim.core.service.administration import STATUSES
+from ranksim.core.service.window_table import key_window_names
 from ranksim.twin.sim import settings
 from ranksim.twin.sim.scenario_fields import ScenarioFields
 from ranksim.twin.sim.timeline import (
@@ -85,6 +86,8 @@ def _account_misfits(scenario: ScenarioFields) -> Iterator[Misfit]:
             if key.domain is not None:
                 yield from _unknown((*at, "keys", index, "domain"), "domain", key.domain, account.hosts(name))
             for number, calls in enumerate(key.calls):
+                windows = key_window_names(scenario.policy)
+                yield from _unknown((*at, "keys", index, "calls", number, "of"), "window", calls.of, windows)
                 yield from _later((*at, "keys", index, "calls", number, "at"), scenario, calls.at)
         if account.plan not in catalogue.plans:
             continue
