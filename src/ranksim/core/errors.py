@@ -4,6 +4,7 @@ TYPE_CHECKING = False  # as type checkers know it
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from types import UnionType
     from typing import TypeVar
 
     A = TypeVar("A")
@@ -32,6 +33,12 @@ def check_integer(what: str, given: object, least: int | None = None) -> None:
         raise BadInput(f"{what}: expected a whole number, found {given!r}")
     if least is not None and given.__index__() < least:
         raise BadInput(f"{what}: expected at least {least}, found {given}")
+
+
+def check_kind(what: str, given: object, kind: "type | UnionType", words: str) -> None:
+    """Raise BadInput unless what is given is of some kind, which `words` tell."""
+    if not isinstance(given, kind):
+        raise BadInput(f"{what}: expected {words}, found {given!r}")
 
 
 def near(name: object, names: "Iterable[str]") -> str:

@@ -33,7 +33,7 @@ from pydantic import (
 
 from ranksim.core.clock import instant
 from ranksim.core.contract.located import Located, explain_mistakes
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, check_kind
 from ranksim.core.extras import imported
 from ranksim.core.files import new_file, packing
 from ranksim.core.records import Passed, decoded, quote, read_access_log, read_rates, read_raw_lines
@@ -327,6 +327,7 @@ def _lines_of(
 ) -> tuple[str, Iterator[bytes]]:
     if isinstance(source, str | Path):
         return str(source), read_raw_lines(source, passed)
+    check_kind("trace", source, Iterable, "the path of a trace, or its lines; a result has `Result.compare`")
     return "trace", (line.encode(errors="surrogatepass") for line in source)
 
 

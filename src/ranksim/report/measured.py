@@ -75,7 +75,9 @@ class MetricComparison(Sequence[Row]):
         return fragment(title, [f"{self._counts().capitalize()}."], [self._view()] if self.changed else [])
 
     def _counts(self) -> str:
-        return f"{units.many(len(self.changed), 'metric')} of {units.count(len(self.rows))} changed"
+        changed = f"{units.many(len(self.changed), 'metric')} of {units.count(len(self.rows))} changed"
+        chance = sum(row["low"] is not None and row["low"] <= 0 <= row["high"] for row in self.changed)
+        return f"{changed}, {units.count(chance)} of them perhaps by chance" if chance else changed
 
     def _view(self) -> View:
         rows = [

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ranksim.core.errors import BadInput
 from ranksim.core.printable import LINES, printable
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class Styled(str):
-    """Text with the colours that we gave it; what others wrote in it is escaped."""
+    """Text with our colours; what others wrote in it is escaped. A notebook shows its lines."""
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(self)
 
 
 class Escaped:
@@ -48,7 +51,7 @@ def rendered(parts: Iterable[RenderableType]) -> Styled:
     """
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, force_jupyter=False)
     if not _has_width():
         console.width = WIDEST
     with console.capture() as capture:

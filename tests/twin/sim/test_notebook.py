@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -148,6 +150,68 @@ def test_a_comparison_draws_what_changed_most(result: rs.Result) -> None:
     assert axes.get_xlabel() == "change, %"
     with pytest.raises(BadInput, match="no metric of 'quickstart' changed"):
         result.compare(result).plot()
+
+
+def test_a_comparison_says_how_much_of_it_chance_may_have_done() -> None:
+    compared = rs.run(FILE, seed=1, replications=5).compare(rs.run(FILE, seed=2, replications=5))
+    chance = [row for row in compared.changed if row["low"] is not None and row["low"] <= 0 <= row["high"]]
+    assert 0 < len(chance) <= len(compared.changed)
+    text = (
+        f"{len(compared.changed)} metrics of {len(compared)} changed, {len(chance)} of them perhaps by chance"
+    )
+    assert text in repr(compared)
+    assert compared.plot().get_title().replace("\n", " ") == text
+
+
+def test_without_a_name_a_result_gives_its_totals_and_timeline(result: rs.Result) -> None:
+    assert result.frame().equals(result.totals)
+    assert result.plot().get_title() == result.plot("timeline").get_title()
+
+
+def test_a_kernel_shows_a_summary_as_plain_lines(
+    result: rs.Result, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class ZMQInteractiveShell:
+        """What rich takes for a kernel."""
+
+    plain = result.summary()
+    monkeypatch.setattr(builtins, "get_ipython", ZMQInteractiveShell, raising=False)
+    assert result.summary() == plain
+    assert capsys.readouterr().out == ""
+    assert DisplayFormatter().format(plain)[0]["text/plain"] == plain
+
+
+def test_a_saved_result_is_loaded_by_its_file_or_directory(result: rs.Result, tmp_path: Path) -> None:
+    with pytest.raises(
+        BadInput, match=r"result\.json: cannot be read \(No such file .*`ranksim run --out` wrote"
+    ):
+        rs.Result.load(tmp_path)
+    (tmp_path / "result.json").write_text(result.to_json(), encoding="utf-8")
+    for path in (tmp_path, str(tmp_path / "result.json")):
+        assert rs.Result.load(path).to_json() == result.to_json()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda result: rs.run(3), "scenario: expected a scenario or the path of its file, found 3"),
+        (lambda result: rs.run(FILE, settings=["scenario.length=7d"]), "settings: expected values by path"),
+        (lambda result: result.metric(3), "metric: expected the name of one"),
+        (lambda result: result.why(3), "why: expected METRIC or METRIC > VALUE"),
+        (lambda result: result.compare("results"), "compare: expected another result"),
+        (
+            lambda result: rs.compare(result),
+            "trace: expected the path of a trace.* a result has `Result.compare`",
+        ),
+        (lambda result: rs.Result.from_json({}), "result: expected the text that `to_json` gave"),
+        (lambda result: rs.simulate_fleet(3), "population: expected a population or the path of its file"),
+    ],
+)
+def test_a_thing_of_a_wrong_kind_is_told_in_a_sentence(
+    result: rs.Result, wrong: Callable[[rs.Result], object], says: str
+) -> None:
+    with pytest.raises(BadInput, match=f"^{says}"):
+        wrong(result)
 
 
 def test_a_judgement_has_a_row_for_each_rule(tmp_path: Path) -> None:

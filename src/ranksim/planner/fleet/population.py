@@ -12,7 +12,7 @@ from ranksim.core.contract.parameters import Settings, laid, tree_of
 from ranksim.core.contract.public import Public
 from ranksim.core.contract.quantities import NUMBER, WHOLE, Duration, Frozen, Instant, also
 from ranksim.core.contract.yamlfile import load_yaml, read_yaml
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, check_kind
 from ranksim.planner.fleet.amounts import Amount
 from ranksim.planner.fleet.rows import OUTCOMES
 
@@ -288,4 +288,5 @@ def _merged(old: Any, new: Any) -> Any:
 
 def population_of(source: Population | str | Path) -> Population:
     """Return a population, read first where it is the path of a file. Raises BadInput."""
+    check_kind("population", source, Population | str | Path, "a population or the path of its file")
     return source if isinstance(source, Population) else Population.load(source)

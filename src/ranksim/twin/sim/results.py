@@ -6,10 +6,12 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, check_kind
 from ranksim.core.extras import imported
+from ranksim.core.files import MARKER
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
@@ -158,6 +160,7 @@ class Result:
         return sample_of(self.scalars, metric)._replace(drawn=not metric.startswith(self.fixed))
 
     def _check(self, metric: str) -> None:
+        check_kind("metric", metric, str, "the name of one, as in `metrics`")
         if metric not in self.metrics:
             raise BadInput(f"{self.scenario}: {unknown(metric, self.metrics)}")
 
@@ -179,6 +182,7 @@ class Result:
         interval, None when nothing varies; and how many `pairs`. Pairs share their random numbers when both
         results have the same seed. `metrics` are those of both unless given. Raises BadInput.
         """
+        check_kind("compare", other, Result, "another result of `ranksim.run`")
         names = sorted(set(self.metrics) & set(other.metrics)) if metrics is None else list(metrics)
         rows = {name: compared(self.sample(name), other.sample(name), self.level) for name in names}
         units = {name: unit_of(name) for name in rows}
@@ -197,7 +201,7 @@ class Result:
         """All tables as plain rows; `tables.COLUMNS` names their columns."""
         return tables.build(self.replications, self.level, self.remarks, self.fixed)
 
-    def frame(self, name: str, integers: bool = False) -> pd.DataFrame:
+    def frame(self, name: str = "totals", integers: bool = False) -> pd.DataFrame:
         """Return a table as a pandas frame, with units.
 
         Instants are UTC datetimes, durations timedeltas, and money is in dollars: a column `…_uusd` is then
@@ -216,7 +220,7 @@ class Result:
             frame = with_units_of_rows(with_units(frame, tables.quantities(name)), by_row)
         return with_number_ends(frame)
 
-    def plot(self, name: str, ax: Axes | None = None) -> Axes:
+    def plot(self, name: str = "timeline", ax: Axes | None = None) -> Axes:
         """Draw a plot, such as slots. Raises BadInput when there is no such plot, or no matplotlib."""
         plot: Callable[..., Axes] = _drawing().plot
         return plot(self.tables, name, ax=ax)
@@ -274,8 +278,20 @@ class Result:
         return document.as_text(plain)
 
     @classmethod
+    def load(cls, path: str | Path) -> Result:
+        """Read the result.json that `ranksim run --out` wrote, or the directory with it. Raises BadInput."""
+        file = Path(path, MARKER) if Path(path).is_dir() else Path(path)
+        try:
+            return cls.from_json(file.read_text(encoding="utf-8"), str(file))
+        except OSError as error:
+            raise BadInput(
+                f"{file}: cannot be read ({error.strerror}); give a directory that `ranksim run --out` wrote"
+            ) from None
+
+    @classmethod
     def from_json(cls, text: str, where: str = "result") -> Result:
         """Read what `to_json` wrote; `where` names it in errors. Raises BadInput."""
+        check_kind(where, text, str | bytes, "the text that `to_json` gave; `Result.load` reads a file")
         try:
             plain = json.loads(text)
         except ValueError as error:

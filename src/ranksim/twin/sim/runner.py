@@ -29,7 +29,7 @@ from ranksim.twin.sim.drawn import FAMILIES, is_drawn
 from ranksim.twin.sim.metrics import Scalars, check_name, metric_of, sample_of, scalars, unknown
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.results import Result
-from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.scenario_fields import scenario_notes
 from ranksim.twin.sim.statistics import ReplicationTally, tally_of
 from ranksim.twin.sim.world import Recorder, World
@@ -73,8 +73,7 @@ def run(
     result's `readings` are what others would make of it, a run for each.
     Raises BadInput, and whatever goes wrong in a replication, with a note which one.
     """
-    if isinstance(scenario, str | Path):
-        scenario = Scenario.load(scenario)
+    scenario = scenario_of(scenario)
     if settings:
         scenario = scenario.changed(settings)
     check_integer("workers", workers, 1)

@@ -1,5 +1,6 @@
 """A scenario: one simulated world as a YAML file, read strictly, every mistake one sentence with its line."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,7 +11,7 @@ from ranksim.core.contract.parameters import Settings
 from ranksim.core.contract.partly import ANY, read_partly, refuse_mistakes
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.yamlfile import load_yaml, read_yaml
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, check_kind
 from ranksim.report.units import count, many
 from ranksim.report.units import duration as written
 from ranksim.twin.sim.misfits import SOLD, left_out_misfits, misfits_of
@@ -125,6 +126,7 @@ class Scenario(ScenarioFields):
         Paths are those of studies; `scenario.plan` is the plan of all accounts. Policy files are read from
         `folder`. Raises BadInput, also when parts do not fit together any more.
         """
+        check_kind("settings", settings, Mapping, "values by path, as {'scenario.length': '7d'}")
         return self.replace(**changes_by(self, settings, folder))
 
     def check(self) -> None:
@@ -134,6 +136,7 @@ class Scenario(ScenarioFields):
 
 def scenario_of(source: Scenario | str | Path) -> Scenario:
     """Return a scenario, read first where it is the path of a file. Raises BadInput."""
+    check_kind("scenario", source, Scenario | str | Path, "a scenario or the path of its file")
     return source if isinstance(source, Scenario) else Scenario.load(source)
 
 

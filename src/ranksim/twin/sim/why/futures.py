@@ -11,7 +11,7 @@ from simpy.events import Event
 
 from ranksim.core.clock import Micros
 from ranksim.core.draws import Purpose, derive, entity
-from ranksim.core.errors import BadInput, read_at
+from ranksim.core.errors import BadInput, check_kind, read_at
 from ranksim.core.service.calls import Answer, Attempt, Call, Reply
 from ranksim.core.service.events import (
     DeliverySuppressed,
@@ -47,6 +47,7 @@ class Question:
     @classmethod
     def parse(cls, text: str) -> Question:
         """Read `METRIC`, which asks whether there is any, or `METRIC > VALUE`. Raises BadInput."""
+        check_kind("why", text, str, "METRIC or METRIC > VALUE, such as refusals.slot_limit_exceeded")
         match = _ASKED.fullmatch(text.strip())
         if match is None:
             raise BadInput(
