@@ -373,8 +373,14 @@ def test_a_frame_has_a_row_for_each_exchange() -> None:
     trace = Trace.read([HEADER, line(EXCHANGE), line(EXCHANGE, id="x2"), line(DELIVERY)])
     frame = trace.frame()
     assert frame["id"].tolist() == ["x1", "x2"]
-    assert frame["sent"].tolist() == [10, 10]
-    assert len(trace.frame("deliveries")) == 1
+    assert trace.frame(integers=True)["sent"].tolist() == [10, 10]
+    deliveries = trace.frame("deliveries")
+    for instants in (frame["sent"], frame["received"], frame["planned"], deliveries["answered"]):
+        assert str(instants.dtype) == "datetime64[us, UTC]"
+    assert frame["sent"][0].isoformat() == "1970-01-01T00:00:00.000010+00:00"
+    assert len(deliveries) == 1
+    with pytest.raises(BadInput, match=r"^frame: expected exchanges or deliveries, found 'calls'"):
+        trace.frame("calls")  # type: ignore[arg-type]
     assert list(Trace().frame().columns) == list(frame.columns)
 
 

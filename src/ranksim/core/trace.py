@@ -390,12 +390,21 @@ class Trace:
             for entry in entries:
                 file.write(as_line(entry.model_dump()).encode() + b"\n")
 
-    def frame(self, name: Literal["exchanges", "deliveries"] = "exchanges") -> DataFrame:
-        """Return the exchanges or the deliveries as a frame, one row each. Raises BadInput without pandas."""
+    def frame(
+        self, name: Literal["exchanges", "deliveries"] = "exchanges", integers: bool = False
+    ) -> DataFrame:
+        """Return the exchanges or the deliveries as a frame, one row each, with UTC datetimes.
+
+        With `integers` instants stay µs. Raises BadInput for another name, or without pandas.
+        """
+        if name not in ("exchanges", "deliveries"):
+            raise BadInput(f"frame: expected exchanges or deliveries, found {name!r}")
         pandas = imported("pandas", "frames need pandas", "plots")
         model = Exchange if name == "exchanges" else DeliveryAttempt
         rows = [entry.model_dump() for entry in getattr(self, name)]
         frame: DataFrame = pandas.DataFrame(rows, columns=list(model.model_fields))
+        for column in () if integers else frame.columns.intersection(INSTANTS):
+            frame[column] = pandas.to_datetime(frame[column].astype("Int64"), unit="us", utc=True)
         return frame
 
     def to_parquet(self, path: str | Path, name: Literal["exchanges", "deliveries"] = "exchanges") -> None:
@@ -404,12 +413,16 @@ class Trace:
         Columns that hold mappings and lists become JSON text. Raises BadInput without pandas and pyarrow.
         """
         imported("pyarrow", "Parquet needs pyarrow", "plots")
-        frame = self.frame(name)
+        frame = self.frame(name, integers=True)
         for column in frame.columns:
             if any(isinstance(value, dict | tuple) for value in frame[column].head(1)):
                 frame[column] = [as_line(value) for value in frame[column]]
         with new_file(Path(path)) as temporary:
             frame.to_parquet(temporary, engine="pyarrow", index=False)
+
+
+INSTANTS = ["planned", "sent", "received", "answered"]
+"""Fields of exchanges and deliveries that are instants."""
 
 
 def as_line(value: Any) -> str:

@@ -331,6 +331,7 @@ def test_customers_are_moved(tmp_path: Path) -> None:
     ("sides", "told"),
     [
         ([], "one side or two"),
+        (["starter"], "sides, such as Side('illustrative', plan='pro'), found 'starter'"),
         (on("a", "b", "c"), "one side or two"),
         (on("gold"), "illustrative has no plan 'gold'; expected one of free, starter, pro, agency"),
         ([Side(PLANS)], "nobody says which plan 'acme' is on; give --plan"),

@@ -76,8 +76,10 @@ def test_replications_without_a_value_are_left_out_of_both(result: StudyResult) 
 def test_every_table_has_its_columns(result: StudyResult) -> None:
     for name, table in TABLES.items():
         assert all(set(row) == set(table.columns) for row in result.tables()[name]), name
-        assert list(result.frame(name).columns) == list(table.columns)
+        parameters = ["toy.workers"] if "settings" in table.columns else []
+        assert list(result.frame(name).columns) == [*table.columns, *parameters]
     assert len(result.frame()) == 15
+    assert result.frame()["toy.workers"].unique().tolist() == [1, 2, 4]
 
 
 @pytest.mark.parametrize(

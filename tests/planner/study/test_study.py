@@ -11,6 +11,7 @@ import pytest
 from ranksim.core.errors import BadInput
 from ranksim.planner.study.pools import DIED, Task, open_pool
 from ranksim.planner.study.study import Study
+from ranksim.twin.sim.scenario import Scenario
 
 Make = Callable[..., Study]
 
@@ -134,3 +135,10 @@ def test_a_metric_that_no_run_has(study: Make, toy: ModuleType, monkeypatch: pyt
     monkeypatch.setattr(toy, "METRICS", ("level", "levl"))
     with pytest.raises(BadInput, match="no metric 'levl'; did you mean 'level'"):
         study(measure=["levl"]).run()
+
+
+def test_a_study_is_made_of_a_scenario_by_its_path() -> None:
+    path = Path(__file__).parents[3] / "scenarios" / "quickstart.yaml"
+    for given in (path, str(path), Scenario.load(path)):
+        made = Study.of(given, measure=["jobs.rank_run.done"])
+        assert made.engine.roots()["scenario"] == Scenario.load(path)

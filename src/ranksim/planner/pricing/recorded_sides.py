@@ -11,7 +11,7 @@ from ranksim.core.callers.portfolio import AccountSpec
 from ranksim.core.clock import Micros
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, check_kind
 from ranksim.planner.pricing.catalogues import (
     Change,
     Moves,
@@ -83,6 +83,8 @@ def running_alike(
     Also in what the catalogues of two sides differ, and what one has from the other. Raises BadInput unless
     there are one or two sides.
     """
+    for side in sides:
+        check_kind("back-test", side, Side, "sides, such as Side('illustrative', plan='pro')")
     if len(sides) == 1:
         return sides, (), ()
     if len(sides) != 2:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ranksim.core.errors import BadInput
+from ranksim.core.extras import imported
 from ranksim.inference.differences import compared
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.quantiles import quantile
@@ -26,6 +27,7 @@ from ranksim.report.units import difference_of, many
 from ranksim.twin.sim.scenario_fields import ScenarioFields, scenario_notes
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -63,6 +65,14 @@ class StudyResult(ReadyAnswer):
 
     def _repr_html_(self) -> str:
         return fragment(self.title, self.notes, self.views())
+
+    def _frame(self, name: str, rows: Sequence[Row], integers: bool) -> pd.DataFrame:
+        """Return rows of a table as a frame; of points also a column for each parameter, under its path."""
+        frame = super()._frame(name, rows, integers)
+        if "settings" not in frame:
+            return frame
+        pandas = imported("pandas", "frames need pandas", "plots")
+        return frame.join(pandas.DataFrame(map(json.loads, frame["settings"]), index=frame.index))
 
     @property
     def title(self) -> str:

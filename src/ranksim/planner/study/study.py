@@ -25,7 +25,7 @@ from ranksim.planner.study.runs import Runs
 from ranksim.planner.study.spec import CheckedSpec, Spec, misfits
 from ranksim.planner.study.store import Store
 from ranksim.report.progress import Tell, noted
-from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.scenario import Scenario, scenario_of
 
 if TYPE_CHECKING:
     from ranksim.planner.fleet.population import Population
@@ -55,12 +55,15 @@ class Study(CheckedSpec):
         return cls._read(load_yaml(text, where), Path(where))
 
     @classmethod
-    def of(cls, inputs: Scenario | Population | Engine, policy: Policy | None = None, **fields: Any) -> Self:
+    def of(
+        cls, inputs: Scenario | str | Path | Population | Engine, policy: Policy | None = None, **fields: Any
+    ) -> Self:
         """Make a study from the fields of a file: `Study.of(scenario, variants={...})`.
 
-        A population runs under `policy`, a scenario under its own unless one is given. Raises BadInput.
+        A path is a scenario's. A population runs under `policy`, a scenario under its own unless one is
+        given. Raises BadInput.
         """
-        engine = _engine_of(inputs, policy)
+        engine = _engine_of(scenario_of(inputs) if isinstance(inputs, str | Path) else inputs, policy)
         return cls._checked(Located("study", fields, {}), engine, "study")
 
     def changed(self, settings: Settings) -> Self:
