@@ -6,7 +6,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ranksim.core.extras import imported
 from ranksim.core.files import new_file
@@ -58,18 +58,25 @@ def with_units_of_rows(frame: pd.DataFrame, columns: Sequence[str], unit: str = 
     if units is None:
         return frame
     pandas = imported("pandas", "frames need pandas", "plots")
-    made = {
-        "duration": lambda value: pandas.Timedelta(value, "us"),
-        "instant": lambda value: pandas.Timestamp(round(value), unit="us", tz="UTC"),
-        "money": lambda value: value / MICRO_USD,
-    }
     for column in columns:
-        values = [
-            given if given is None or unit not in made else made[unit](given)
-            for unit, given in zip(frame[units], frame[column], strict=True)
-        ]
+        values = [in_unit(unit, given) for unit, given in zip(frame[units], frame[column], strict=True)]
         frame[column] = pandas.Series(values, index=frame.index, dtype=object).infer_objects()
     return frame
+
+
+def in_unit(unit: str, value: float | None) -> Any:
+    """Return a number as frames have it: a Timedelta, a UTC Timestamp, dollars, or the number itself."""
+    pandas = imported("pandas", "frames need pandas", "plots")
+    match unit:
+        case _ if value is None:
+            return None
+        case "duration":
+            return pandas.Timedelta(value, "us")
+        case "instant":
+            return pandas.Timestamp(round(value), unit="us", tz="UTC")
+        case "money":
+            return value / MICRO_USD
+    return value
 
 
 def with_number_ends(frame: pd.DataFrame) -> pd.DataFrame:

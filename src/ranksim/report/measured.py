@@ -9,7 +9,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.report import units
-from ranksim.report.frames import with_number_ends, with_units_of_rows
+from ranksim.report.frames import in_unit, with_number_ends, with_units_of_rows
 from ranksim.report.tables import Row, View, fragment
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ MOST_DRAWN = 12
 
 
 class MetricEstimate(Estimate):
-    """An estimate that shows itself in its `unit`; `mean`, `low` and `high` are numbers, µs or µUSD."""
+    """An estimate that shows itself in its `unit`, as `value` is; `mean`, `low` and `high` are µs or µUSD."""
 
     unit: str = ""
 
@@ -33,6 +33,11 @@ class MetricEstimate(Estimate):
         made = super().__new__(cls, mean, low, high)
         made.unit = unit
         return made
+
+    @property
+    def value(self) -> Any:
+        """The mean as frames have it: a Timedelta, a UTC Timestamp, dollars, or a number."""
+        return in_unit(self.unit, self.mean)
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return (*self, self.unit)

@@ -189,3 +189,10 @@ def test_tables_for_people(result: StudyResult) -> None:
     assert comparison[4].endswith(")")
     assert shown["Smallest toy.workers such that chance > 2%"].rows[0][2] in ("found", "undecided")
     assert shown["Points"].headings == ("point", "runs", "level", "own", "cost", "seen", "chance")
+
+
+def test_figures_of_what_is_the_same_at_every_point_say_so(study: Make) -> None:
+    made = study(factors={"toy.pause": ["1s", "2s"]}, measure=["level"], replications=6).run()
+    for plot in ("points", "comparisons"):
+        assert "at every point" in made.plot(plot).get_title().replace("\n", " ")
+        assert "less" not in made.plot(plot).get_title()

@@ -163,6 +163,18 @@ def test_a_comparison_says_how_much_of_it_chance_may_have_done() -> None:
     assert compared.plot().get_title().replace("\n", " ") == text
 
 
+def test_one_metric_is_compared_by_its_name(result: rs.Result) -> None:
+    assert [row["metric"] for row in result.compare(result, "calls.total")] == ["calls.total"]
+
+
+def test_an_estimate_has_its_value_in_its_unit(result: rs.Result) -> None:
+    wait = result.metric("jobs.rank_run.wait.p95")
+    assert wait.value == pd.Timedelta(wait.mean, "us") < pd.Timedelta("20min")
+    assert result.metric("spend.acme.spent").value == result.metric("spend.acme.spent").mean / 1_000_000 < 10
+    assert result.metric("endpoints.erp.disabled_at").value.date().isoformat() == "2026-01-07"
+    assert result.metric("calls.total").value == 10_580
+
+
 def test_without_a_name_a_result_gives_its_totals_and_timeline(result: rs.Result) -> None:
     assert result.frame().equals(result.totals)
     assert result.plot().get_title() == result.plot("timeline").get_title()

@@ -70,8 +70,8 @@ def _points(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     means = [row["mean"] or 0 for row in drawn]
     ends = [drawn[means.index(end)] for end in (min(means), max(means))]
     least, most = (units.write(row["unit"], row["mean"]) for row in ends)
-    sentence = f"{rows[0]['metric']}: {least} at {ends[0]['point']}"
-    title(ax, sentence + (f", {most} at {ends[1]['point']}" if least != most else " and everywhere"), TITLE)
+    where = f"{ends[0]['point']}, {most} at {ends[1]['point']}" if least != most else "every point"
+    title(ax, f"{rows[0]['metric']}: {least} at {where}", TITLE)
 
 
 def _comparisons(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
@@ -84,8 +84,11 @@ def _comparisons(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     size = units.write(unit, abs(most["difference"] or 0))
     more = "more" if (most["difference"] or 0) > 0 else "less"
     sentence = f"{size} {more} {rows[0]['metric']} at {most['first']} than at {most['second']}"
-    unsure = f"No difference in {rows[0]['metric']} is sure"
-    title(ax, sentence if sure or most["low"] is None else unsure, TITLE)
+    if not any(row["difference"] for row in rows):
+        sentence = f"{rows[0]['metric']} is the same at every point"
+    elif not sure and most["low"] is not None:
+        sentence = f"No difference in {rows[0]['metric']} is sure"
+    title(ax, sentence, TITLE)
 
 
 def _candidates(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:

@@ -180,9 +180,10 @@ class Result:
         interval `low` to `high` in `difference_unit` (of shares points: 0.01 is one), and `gain`: how many
         times more replications independent runs would have needed for the same interval, with its own
         interval, None when nothing varies; and how many `pairs`. Pairs share their random numbers when both
-        results have the same seed. `metrics` are those of both unless given. Raises BadInput.
+        results have the same seed. `metrics`, one or more, are those of both unless given. Raises BadInput.
         """
         check_kind("compare", other, Result, "another result of `ranksim.run`")
+        metrics = [metrics] if isinstance(metrics, str) else metrics
         names = sorted(set(self.metrics) & set(other.metrics)) if metrics is None else list(metrics)
         rows = {name: compared(self.sample(name), other.sample(name), self.level) for name in names}
         units = {name: unit_of(name) for name in rows}
