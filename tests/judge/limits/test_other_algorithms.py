@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -84,6 +85,28 @@ def test_a_queue_explains_itself(seed: int) -> None:
     limit, length = draw.randint(2, 12), draw.choice((1, 2)) * SECOND
     calls = queued(limit, length, draw, arrivals(draw, length))
     assert contradiction("queue", calls, limit, length, refused=False) == "", seed
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_call_that_is_held_up_on_its_way_to_a_queue_contradicts_nothing(seed: int) -> None:
+    """It was sent a spacing before what it seems, once; the same in each round is no accident."""
+    draw = Random(seed)
+    limit, length = draw.randint(5, 12), 2 * SECOND
+    rounds = [at * 3 * length for at in range(4)]
+    calls = queued(limit, length, draw, [at + number * 100 for at in rounds for number in range(limit + 4)])
+
+    def sent_early(*late: int) -> list[LimitedCall]:
+        return [
+            replace(call, sent=call.sent - 3 * length // 2) if number in late else call
+            for number, call in enumerate(calls)
+        ]
+
+    assert contradiction("queue", sent_early(), limit, length, refused=False) == ""
+    each = limit + 4
+    assert contradiction("queue", sent_early(each), limit, length, refused=False) == "", seed
+    assert contradiction("queue", sent_early(each, 2 * each), limit, length, refused=False) != "", seed
+    together = sent_early(each, each + 1, each + 2)
+    assert contradiction("queue", together, limit, length, refused=False) != "", seed
 
 
 def at_once(limit: int, draw: Random, instants: Iterable[Micros]) -> list[LimitedCall]:

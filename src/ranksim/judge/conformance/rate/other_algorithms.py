@@ -5,6 +5,7 @@ Each is held against the calls of a window like the five of `rules.windows`; `li
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,7 @@ from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, Micros, format_mill
 from ranksim.judge.conformance.rate.counter import check_anchored_counter, check_counter
 from ranksim.judge.conformance.rate.group_bounds import faster_than_refill, overfilled
 from ranksim.judge.conformance.rate.sliding import check_gcra
-from ranksim.judge.conformance.rate.window_calls import HIDDEN, CallIntervals, Ints, WindowCalls
+from ranksim.judge.conformance.rate.window_calls import HIDDEN, NOBODY, CallIntervals, Ints, WindowCalls
 from ranksim.judge.conformance.verdict.verdicts import Evidence
 
 FEWEST_GAPS = 5
@@ -55,8 +56,9 @@ def check_queue(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     """A leaky bucket with a queue (nginx without `nodelay`): L calls wait at most, one leaves every W / L.
 
     Lemma: a call leaves the queue within [sent, done], so n calls admitted within [x, y] are at most
-    1 + floor(L (y - x) / W). What may enter is a bucket of L that refills in W; a refusal does not wait, so
-    a call enters within the time that the slowest refusal took.
+    1 + floor(L (y - x) / W). What may enter is a bucket of L that refills in W. A refusal does not wait, so
+    a call enters within the time that the slowest refusal took, but for one that was held up on its way: what
+    contradicts the bucket does so by more than one call, or again a window later.
     """
     if calls.length >= calls.limit and calls.limit > 1:
         spacing = replace(calls, limit=1, length=calls.length // calls.limit)
@@ -68,7 +70,25 @@ def check_queue(calls: WindowCalls, refused_count: bool) -> Evidence | None:
         return None
     slowest = int((calls.refused.done - calls.refused.sent).max())
     admitted, possible = (_within(side, slowest) for side in (calls.admitted, calls.possible))
-    return check_gcra(replace(calls, admitted=admitted, possible=possible), refused_count)
+    entered = replace(calls, admitted=admitted, possible=possible)
+    evidence = check_gcra(entered, refused_count)
+    return evidence if evidence is not None and _is_sure(entered, refused_count) else None
+
+
+def _is_sure(calls: WindowCalls, refused_count: bool) -> bool:
+    """Whether what contradicts a bucket is more than one call that was held up on its way explains."""
+
+    def contradicted(first: Micros, after: Micros) -> bool:
+        admitted, refused = (_between(side, first, after) for side in (calls.admitted, calls.refused))
+        return check_gcra(replace(calls, admitted=admitted, refused=refused), refused_count) is not None
+
+    fewer = replace(calls.allowing(max(1, calls.limit - 1)), admitted=NOBODY)
+    more = replace(calls.allowing(calls.limit + 1), refused=NOBODY)
+    if any(check_gcra(other, refused_count) is not None for other in (fewer, more)):
+        return True
+    instants = np.unique(np.concatenate([calls.admitted.sent, calls.refused.sent]))
+    first = bisect_left(instants, True, key=lambda sent: contradicted(DISTANT_PAST, int(sent) + 1))
+    return contradicted(int(instants[first]) + calls.long, DISTANT_FUTURE)
 
 
 def waits_in_turn(calls: WindowCalls) -> bool:
