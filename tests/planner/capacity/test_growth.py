@@ -84,7 +84,7 @@ def test_the_sentence_names_the_month_to_upgrade_and_what_breaks() -> None:
     assert {plan: fits_until(plan, answer.months) for plan in answer.months[0].sizes} == {
         "free": 0, "starter": 1, "pro": 2, "agency": 3,
     }  # fmt: skip
-    assert "starter until month 1; pro in month 2 (what breaks of starter: keyword slots" in answer.sentence
+    assert "starter in month 1; pro in month 2 (what breaks of starter: keyword slots" in answer.sentence
     assert "agency from month 3 (what breaks of pro: " in answer.sentence
     assert "The 3 months cost 3,148.00 USD." in answer.sentence  # 29 + 129 + 2,990
 

@@ -209,7 +209,7 @@ class Fit(ReadyAnswer):
         if best is None:
             last = max(self.plans, key=self._nearness)
             ever = f" in any of {len(self.months)} months" if self.months and not self._ever else ""
-            later = growth_sentence(self.months) if self.months else ""
+            later = growth_sentence(self.months, None) if self.months else ""
             return f"No plan fits{ever}. The nearest is {last.plan}: {_broken(last)}. {later} {lost}".strip()
         helped = f" with {add_ons_text(best.now.helps)}" if best.now.helps else ""
         fits = (
@@ -249,7 +249,7 @@ class Fit(ReadyAnswer):
         factor = factor_text(self.growth)
         breaks = "nothing breaks" if best.first is None else _broken(best)
         if self.months:
-            return growth_sentence(self.months)
+            return growth_sentence(self.months, best.plan)
         if self.growth == 1:
             return f"As domains are added, {breaks}."
         if best.grown.fits and not best.grown.helps:

@@ -122,14 +122,14 @@ def growth_verdict(months: Sequence[GrownMonth]) -> str:
     return ", ".join(f"{choice} {_span(group, months[-1])}" for choice, group in choices(months))
 
 
-def growth_sentence(months: Sequence[GrownMonth]) -> str:
+def growth_sentence(months: Sequence[GrownMonth], now: str | None) -> str:
     """Say until when each plan is enough, why it is not afterwards, and what all months cost.
 
-    Nothing where no plan ever is.
+    Nothing where no plan ever is. `now` is the plan that fits before the first month, None for none.
     """
     if not any(month.plan for month in months):
         return ""
-    parts, before = [], None
+    parts, before = [], now
     for choice, group in choices(months):
         breaks = () if before is None else group[0].sizes[before].breaks
         why = f" (what breaks of {before}: {', '.join(breaks)})" if breaks else ""
@@ -141,7 +141,9 @@ def growth_sentence(months: Sequence[GrownMonth]) -> str:
 def _span(group: Sequence[GrownMonth], last: GrownMonth) -> str:
     first, end = group[0].month, group[-1].month
     if first == 1:
-        return f"in all {end} months" if end == last.month else f"until month {end}"
+        return (
+            f"in all {end} months" if end == last.month else f"until month {end}" if end > 1 else "in month 1"
+        )
     if end == last.month:
         return f"from month {first}"
     return f"in month {first}" if first == end else f"in months {first} to {end}"
