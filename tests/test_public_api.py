@@ -36,7 +36,7 @@ PUBLIC = {
     "load": "ranksim",
     "price": "ranksim",
     "calibrate": "ranksim.judge.conformance.calibrate.calibrate",
-    "compare": "ranksim.judge.conformance.compare",
+    "compare": "ranksim.judge.conformance.report.judged_trace",
     "limits": "ranksim.judge.limits.limits",
     "JudgedLimits": "ranksim.judge.limits.limits",
     "run": "ranksim.twin.sim.runner",

@@ -12,7 +12,7 @@ from ranksim.core.trace import Trace as Trace
 from ranksim.judge.conformance.calibrate.calibrate import Calibration as Calibration
 from ranksim.judge.conformance.calibrate.calibrate import calibrate as calibrate
 from ranksim.judge.conformance.compare import Judgement as Judgement
-from ranksim.judge.conformance.compare import compare as compare
+from ranksim.judge.conformance.report.judged_trace import compare as compare
 from ranksim.judge.limits.limits import JudgedLimits as JudgedLimits
 from ranksim.judge.limits.limits import limits as limits
 from ranksim.planner.fleet.engine import simulate_fleet as simulate_fleet

@@ -100,8 +100,7 @@ class LoadCapacity(ReadyAnswer):
         """One row a load."""
         return {"answer": [self._row(step) for step in self.steps]}
 
-    def plot(self, name: str = "", ax: "Axes | None" = None) -> "Axes":
-        """Draw the metric against the users. Raises BadInput without matplotlib."""
+    def _drawn(self, name: str, ax: "Axes | None") -> "Axes":
         from ranksim.report.figure import BLUE, VERMILLION, finish, new_figure
 
         ax = new_figure().subplots() if ax is None else ax

@@ -68,9 +68,21 @@ class ReadyAnswer(ABC):
         titled = ((table, tables[name]) for name, table in self.TABLES.items() if table.title)
         return [view for table, rows in titled for view in table.view(table.title, rows)]
 
-    @abstractmethod
     def plot(self, name: str = "", ax: Axes | None = None) -> Axes:
-        """Draw one of `plots`, the first unless it is named. Raises BadInput without matplotlib."""
+        """Draw one of `plots`, the first unless it is named.
+
+        Raises BadInput when there is no such plot, or no matplotlib.
+        """
+        if not self.plots:
+            raise BadInput("plot: there is nothing to draw here; `frame()` has the rows")
+        name = name or self.plots[0]
+        if name not in self.plots:
+            raise BadInput(f"plot: expected one of {listed(self.plots, name)}, found {name!r}")
+        return self._drawn(name, ax)
+
+    @abstractmethod
+    def _drawn(self, name: str, ax: Axes | None) -> Axes:
+        """Draw one of `plots` into Axes, or a figure of its own."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.sentence}>"

@@ -18,6 +18,7 @@ def test_it_is_checked_and_judged(tmp_path: Path) -> None:
         )
     assert str(found.finding("paging.once").verdict) == "conforms"
     assert (tmp_path / "out" / "trace.jsonl").exists()
+    assert "paging.once" in found.page(plots=False).replace("<wbr>", "")
 
 
 def test_what_cannot_be_is_refused() -> None:

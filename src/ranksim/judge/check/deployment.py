@@ -15,6 +15,7 @@ from ranksim.judge.check.checking import Checking, monotonic
 from ranksim.judge.check.crew import CheckRecording, Crew
 from ranksim.judge.check.plan import MODELS, REPORTS, Closing
 from ranksim.judge.conformance.compare import RULES, Judgement
+from ranksim.judge.conformance.report.judged_trace import JudgedTrace, as_judged
 from ranksim.judge.load.leaked_resources import tidy
 from ranksim.judge.load.options import LoadOptions, key_in_environment, length_of
 from ranksim.judge.load.run import reach_from_message
@@ -120,7 +121,7 @@ def check(
     policy: Policy | None = None,
     out: str | Path = "",
     seed: int | None = None,
-) -> Judgement:
+) -> JudgedTrace:
     """Check a deployment as `ranksim check --yes` does, and return the judgement; the trace lies in `out`.
 
     It has a base URL and a key, which without `key` is that of the environment variable RANKSIM_KEY, or is
@@ -137,4 +138,4 @@ def check(
         done = carried_out(wanted, lambda plan: 0)
     assert done is not None  # all plans are agreed to
     checking, recording = done
-    return checking.judgement or recording.judged(policy)
+    return as_judged(checking.judgement or recording.judged(policy), recording.trace)

@@ -11,12 +11,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ranksim.core.contract.facts import Facts
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, near
-from ranksim.core.extras import imported
 from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.calls.schema_checks import SchemaJudge
 from ranksim.judge.conformance.history.graphql import Json
@@ -41,9 +40,6 @@ from ranksim.judge.conformance.verdict.verdicts import (
     merged_findings,
 )
 from ranksim.report.progress import Tell, nobody, noted, part, shares
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 RULES: Final[tuple[Rule, ...]] = tuple(rule for make in FAMILIES for rule in make(Options.of()).tally.rules)
 """Every rule that a trace can show to be broken."""
@@ -80,26 +76,6 @@ class Judgement:
         return (
             f"{f'deviates: {names}' if names else 'nothing deviates'}; {exercised} of {cases} cases exercised"
         )
-
-    def frame(self) -> pd.DataFrame:
-        """Return a row for each rule, with its verdict, as a pandas frame. Raises BadInput without pandas."""
-        pandas = imported("pandas", "frames need pandas", "plots")
-        rows = [
-            (each.rule.name, str(each.verdict), each.held, each.broken, each.open) for each in self.findings
-        ]
-        frame: pd.DataFrame = pandas.DataFrame(rows, columns=["rule", "verdict", "held", "broken", "open"])
-        return frame
-
-    def _repr_html_(self) -> str:
-        from ranksim.report.tables import View, fragment
-
-        rules = [
-            (finding.rule.name, str(finding.verdict))
-            for verdict in (Verdict.DEVIATES, Verdict.UNDECIDED, Verdict.CONFORMS, Verdict.NOT_EXERCISED)
-            for finding in self.findings
-            if finding.verdict == verdict
-        ]
-        return fragment("Judgement", [self._about], [View("Rules", ("rule", "verdict"), 2, tuple(rules))])
 
     @property
     def coverage(self) -> tuple[int, int]:

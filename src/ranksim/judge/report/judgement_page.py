@@ -69,8 +69,11 @@ EXPLAINED = (
 )
 
 
-def page(judgement: Plain) -> str:
-    """Return the page as text; plots are left out where matplotlib is not installed."""
+def page(judgement: Plain, images: Mapping[str, str] | None = None) -> str:
+    """Return the page as text; plots are left out where matplotlib is not installed.
+
+    `images` are the plots of the load as SVG, by name, where they are drawn already.
+    """
     title, check = headline(judgement, names=False), check_of(judgement)
     about = [*([] if check is None else [decided_line(check)]), *run_lines(judgement)]
     body = [
@@ -86,7 +89,7 @@ def page(judgement: Plain) -> str:
         *_families(judgement),
         *_model(judgement["model"]),
         *_builds(judgement["builds"]),
-        *plots(_images(judgement), "Load"),
+        *plots(_images(judgement) if images is None else images, "Load"),
         *_answers(judgement["answers"]),
         *_missing(judgement),
         f"<footer>ranksim {'compare' if check is None else 'check'}. S numbers are facts of the "

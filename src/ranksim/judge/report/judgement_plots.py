@@ -18,6 +18,7 @@ from ranksim.report.figure import (
     finish,
     label_beside,
     new_figure,
+    separated,
     to_svg,
 )
 
@@ -32,18 +33,25 @@ OUTCOMES = {"ok": BLUE, "limited": ORANGE, "refused": PURPLE, "failed": VERMILLI
 NAMES = {"ok": "done", "limited": "429", "refused": "refused", "failed": "5xx", "lost": "no reply"}
 
 
-def images(judgement: Mapping[str, Any]) -> dict[str, str]:
-    """Draw throughput and latency as SVG elements, by name; none where nothing was recorded."""
+def drawings(judgement: Mapping[str, Any]) -> dict[str, Callable[[Axes], None]]:
+    """Return what draws throughput and latency, by name; no latency where replies took no time."""
     rows = judgement["throughput"]
     if len(rows) < 2:
         return {}
-    latency = partial(draw_latency, length=judgement["latency"]["p99"])
-    return {"throughput": _svg(draw_throughput, rows), "latency": _svg(latency, rows)}
+    draw: dict[str, Callable[[Axes], None]] = {"throughput": partial(draw_throughput, rows)}
+    if (length := judgement["latency"]["p99"]) != 0:
+        draw["latency"] = partial(draw_latency, rows, length=length)
+    return draw
+
+
+def images(judgement: Mapping[str, Any]) -> dict[str, str]:
+    """Draw what there is to draw as SVG elements, by name."""
+    return {name: _svg(draw) for name, draw in drawings(judgement).items()}
 
 
 def evidence_image(rows: Sequence[Row]) -> str:
     """Draw the calls around a piece of evidence as an SVG element."""
-    return _svg(draw_evidence, rows)
+    return _svg(partial(draw_evidence, rows))
 
 
 def draw_throughput(rows: Sequence[Row], ax: Axes) -> None:
@@ -115,9 +123,10 @@ def _seconds(rows: Sequence[Row]) -> list[float]:
 def _finish(ax: Axes, sentence: str, y: str) -> None:
     finish(ax, sentence, "seconds since the run began", y)
     ax.set_xlim(left=0)
+    separated(ax.xaxis)
 
 
-def _svg(draw: Callable[[Sequence[Row], Axes], None], rows: Sequence[Row]) -> str:
+def _svg(draw: Callable[[Axes], None]) -> str:
     figure = new_figure()
-    draw(rows, figure.subplots())
+    draw(figure.subplots())
     return to_svg(figure)

@@ -344,14 +344,10 @@ class Fit(ReadyAnswer):
     def _repr_html_(self) -> str:
         return fragment(self.sentence, self.notes, self.views())
 
-    def plot(self, name: str = "", ax: Axes | None = None) -> Axes:
-        """Draw the use of each limit of the cheapest plan that fits, or until when each plan does.
-
-        Raises BadInput without matplotlib.
-        """
+    def _drawn(self, name: str, ax: Axes | None) -> Axes:
         from ranksim.planner.capacity import plots
 
-        if self.months and name != "limits":
+        if name == "growth":
             return plots.growth(self.months, ax)
         best = self.cheapest() or self.plans[-1]
         finding = f"{best.plan}: {_broken(best)}"

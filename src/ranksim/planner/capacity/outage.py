@@ -255,8 +255,7 @@ class OutageCost(ReadyAnswer):
         rows = [row | {"expected": row["expected"] if row["expected"] >= NONE else 0} for row in self.rows()]
         return NUMBERS.view(f"An outage of {duration(self.outage.length)}", rows)
 
-    def plot(self, name: str = "outage", ax: Axes | None = None) -> Axes:
-        """Draw the chance of being disabled over the outage. Raises BadInput without matplotlib."""
+    def _drawn(self, name: str, ax: Axes | None) -> Axes:
         from ranksim.planner.capacity import plots
 
         return plots.outage(self.curve, self.rows(), ax)

@@ -199,8 +199,7 @@ class Largest(ReadyAnswer):
         table = LIMITS._replace(headings={**LIMITS.headings, "allows": f"{self.grow} it allows"})
         return table.view(f"Limits of the plan {self.plan}", self.rows())
 
-    def plot(self, name: str = "limits", ax: Axes | None = None) -> Axes:
-        """Draw the share of each limit that is used. Raises BadInput without matplotlib."""
+    def _drawn(self, name: str, ax: Axes | None) -> Axes:
         from ranksim.planner.capacity import plots
 
         return plots.portfolio(self.rows(), self.sentence.rstrip("."), ax)

@@ -144,8 +144,7 @@ class SlotUse(ReadyAnswer):
         table = DAYS._replace(visible={**DAYS.visible, **observed})
         return table.view(f"Slots used at the end of each day, of {self.limit:,}", self.rows())
 
-    def plot(self, name: str = "slots", ax: Axes | None = None) -> Axes:
-        """Draw slots used by day against the limit. Raises BadInput without matplotlib."""
+    def _drawn(self, name: str, ax: Axes | None) -> Axes:
         from ranksim.planner.capacity import plots
 
         return plots.slots(self.rows(), self.limit, ax)

@@ -180,8 +180,7 @@ class SyncTime(ReadyAnswer):
         note = "; ".join(f"{way}: {what}" for way, what in WAYS.items()) + "."
         return SCHEDULES.view(title, self.rows(), note)
 
-    def plot(self, name: str = "sync", ax: Axes | None = None) -> Axes:
-        """Draw the time of each way under each algorithm. Raises BadInput without matplotlib."""
+    def _drawn(self, name: str, ax: Axes | None) -> Axes:
         from ranksim.planner.capacity import plots
 
         return plots.sync(self.rows(), ax)

@@ -148,9 +148,8 @@ class WorkersNeeded(ReadyAnswer):
         """The kinds of jobs of which numbers of workers were simulated."""
         return tuple(staffing.kind for staffing in self.kinds if staffing.trials)
 
-    def plot(self, name: str = "", ax: Axes | None = None) -> Axes:
-        """Draw the share started in time of a kind of job. Raises BadInput without matplotlib."""
-        return next(staffing for staffing in self.kinds if name in ("", staffing.kind)).plot(ax)
+    def _drawn(self, name: str, ax: Axes | None) -> Axes:
+        return next(staffing for staffing in self.kinds if name == staffing.kind).plot(ax)
 
 
 def workers_needed(

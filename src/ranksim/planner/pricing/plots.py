@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ranksim.core.errors import BadInput, no_such
 from ranksim.core.money import MICRO_USD
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer
@@ -39,11 +38,8 @@ class DrawnAnswer(ReadyAnswer):
         lines = [*self.notes[:1], *further(views, "frame(NAME) has one")]
         return fragment(self.sentence, lines, requested(views))
 
-    def plot(self, name: str = "", ax: Axes | None = None) -> Axes:
-        """Draw a plot, the first one unless it is named. Raises BadInput for one that there is not."""
-        if name and name not in self.plots:
-            raise BadInput(no_such("plot", name, self.plots))
-        return PLOTS[name or self.plots[0]](self, new_figure().subplots() if ax is None else ax)
+    def _drawn(self, name: str, ax: Axes | None) -> Axes:
+        return PLOTS[name](self, new_figure().subplots() if ax is None else ax)
 
 
 SHIFT = 0.12

@@ -160,10 +160,13 @@ class StudyResult(ReadyAnswer):
         A table is drawn of its first metric unless that is named. Raises BadInput when there is nothing to
         draw, or no matplotlib.
         """
-        filled = drawing.filled_plots(self._tables)
-        if metric is None and name in filled:
-            name, metric, _ = filled[name]
+        if metric is None and name not in drawing.PLOTS:
+            return super().plot(name, ax)
         return drawing.plot(self.study, self._tables, name, metric, ax)
+
+    def _drawn(self, name: str, ax: Axes | None) -> Axes:
+        table, metric, _ = drawing.filled_plots(self._tables)[name]
+        return drawing.plot(self.study, self._tables, table, metric, ax)
 
     def metrics(self) -> dict[str, MetricShown]:
         """Return the mean of each metric at each point."""

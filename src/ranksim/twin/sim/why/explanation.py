@@ -302,8 +302,7 @@ class Why(ReadyAnswer):
         out = f" Left out: {held.left_out}." if held.left_out else ""
         return f"{ORDER} {without}{out}"
 
-    def plot(self, name: str = "chances", ax: Axes | None = None) -> Axes:
-        """Draw how likely it was from each moment on. Raises BadInput without matplotlib."""
+    def _drawn(self, name: str, ax: Axes | None) -> Axes:
         from ranksim.report.figure import BLUE, new_figure, plain_axes
 
         ax = new_figure().subplots() if ax is None else ax
