@@ -118,6 +118,24 @@ def test_each_window_of_a_table_conforms_to_itself(algorithm: str) -> None:
     assert [finding.rule.name for finding in judgement.deviating] == []
 
 
+@pytest.mark.fact("S105", "U88")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("algorithm", KINDS[: QUEUE + 1])
+def test_what_is_told_to_be_left_of_a_window_is_judged(algorithm: str, seed: int) -> None:
+    one = {"name": "one", "per": "key", "limit": "20/4s", "algorithm": algorithm}
+    policy = Policy(windows=[one])
+    trace = traced(policy, seed, 10, (5, 30, 90), held=True)
+    assert verdict(compare(trace, policy), "rate.remaining") == Verdict.CONFORMS
+
+    def off(exchange: Exchange, by: int) -> Exchange:
+        headers = dict(exchange.response_headers or {})
+        headers["RateLimit-Remaining"] = str(max(0, int(headers["RateLimit-Remaining"]) + by))
+        return exchange.model_copy(update={"response_headers": headers})
+
+    wrong = [off(exchange, 1 if exchange.status == 200 else 0) for exchange in trace.exchanges]
+    assert verdict(compare(Trace(trace.header, wrong), policy), "rate.remaining") == Verdict.DEVIATES
+
+
 @pytest.mark.fact("U1")
 @pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize("seed", range(3))

@@ -42,7 +42,7 @@ def _out_of_range(calls: WindowCalls, window: str, refused_count: bool) -> Evide
         left = calls.limit - int(stated.counted[wrong[0]])
         says = f"an admitted call is told RateLimit-Remaining {left} of {calls.limit}"
         return calls.evidence(says, int(stated.who[wrong[0]]))
-    if window == "sliding_counter" or (window == "gcra" and refused_count):
+    if window in ("sliding_counter", "rotating") or (window == "gcra" and refused_count):
         return None  # these may take longer than one length to empty
     late = np.flatnonzero(stated.high - stated.done > calls.length + calls.second)  # rounded twice
     if not len(late):
@@ -62,7 +62,7 @@ def _too_many_counted(calls: WindowCalls, window: str, refused_count: bool) -> E
     if window == "gcra":
         most = drained_at_most(calls, possible, stated.sent, stated.done)
     else:
-        back = 2 if window == "sliding_counter" else 1
+        back = 2 if window in ("sliding_counter", "rotating") else 1
         most = most_counted(possible, stated.sent, stated.done, back * calls.long)
     most = np.where(stated.sent < since, calls.limit, most)
     return _first(calls, stated.counted > most, stated.counted, most, "at most {} can have been counted")

@@ -37,8 +37,14 @@ from ranksim.judge.conformance.rate.ledger import (
     request_lines,
     steady,
 )
-from ranksim.judge.conformance.rate.window_calls import NOTHING, CallIntervals, WindowCalls, hidden_calls
-from ranksim.judge.conformance.rate.windows import NO_REFUSAL
+from ranksim.judge.conformance.rate.window_calls import (
+    NOTHING,
+    CallIntervals,
+    StatedCounts,
+    WindowCalls,
+    hidden_calls,
+)
+from ranksim.judge.conformance.rate.windows import NO_REFUSAL, REMAINING
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.rule import Requirement, Rule
 from ranksim.judge.conformance.verdict.verdicts import Evidence, Tally
@@ -47,8 +53,13 @@ FAMILY = "window"
 
 
 def table_rules(policy: Policy) -> tuple[Rule, ...]:
-    """Return the rules that the windows of a policy's table are."""
-    return tuple(
+    """Return the rules that the windows of a policy's table are, and that of what is told to be left."""
+    if not policy.windows:
+        return ()
+    left = Rule(
+        REMAINING, "What RateLimit-Remaining says agrees with what was admitted and refused", (105,), (1, 88)
+    )
+    return left, *(
         Rule(
             f"{FAMILY}.{entry.name}",
             f"{entry.quota} for {', '.join(entry.match)} per {entry.per}, no more and no fewer",
@@ -72,6 +83,8 @@ class CountedCalls:
     times: list[tuple[Micros, Micros, int]] = field(default_factory=list)
     """When each was sent and answered, and its place among `ids`; once for each unit that it takes."""
     kinds: list[int] = field(default_factory=list)
+    told: list[tuple[Micros, Micros, int, int]] = field(default_factory=list)
+    """When admitted calls were sent and answered, their places, and how many they are told to be counted."""
     most: int = 1
     """What some call takes; where it is more than one, a refusal may come before the limit is reached."""
 
@@ -83,6 +96,17 @@ class CountedCalls:
         self.most = max(self.most, weight)
         self.times += [(exchange.sent, exchange.received, len(self.ids) - 1)] * weight
         self.kinds += [kind] * weight
+
+    def tell(self, exchange: Observation, counted: int) -> None:
+        """Note how many calls the last one is told to be counted, itself included."""
+        self.told.append((exchange.sent, exchange.received, len(self.ids) - 1, counted))
+
+    def _stated(self) -> StatedCounts:
+        """Return what headers say; nothing where calls weigh more than one."""
+        if not self.told or self.most > 1:
+            return NOTHING
+        sent, done, who, counted = np.array(self.told, np.int64).T
+        return StatedCounts(sent, done, who, counted, np.ones_like(sent), np.zeros_like(sent))
 
     def id(self, position: int) -> str:
         """Return the id of the call at this position."""
@@ -117,7 +141,7 @@ class CountedCalls:
             admitted=admitted,
             possible=admitted.joined(unsure).joined(hidden),
             refused=refused,
-            stated=NOTHING,
+            stated=self._stated(),
             log=self,
             start=start,
             began=start,
@@ -201,6 +225,10 @@ class TableJudge(Judge):
             counted.add(exchange, UNSURE if kind == REFUSED and not sure else kind, weight)
             if len(exchange.operations) > 1:  # they may count one by one (U11)
                 counted.add(exchange, UNSURE, len(exchange.operations) - 1)
+            own = stated == entry.quota.limit and stated not in rivals and entry.algorithm != "concurrency"
+            sure_reply = kind == ADMITTED and not exchange.old and not exchange.repeat
+            if own and sure_reply and exchange.remaining is not None:
+                counted.tell(exchange, entry.quota.limit - exchange.remaining)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Judge every window at the end."""
@@ -237,6 +265,14 @@ class TableJudge(Judge):
             self.tally.covers(rule, f"{who}, {side}", ids)
         if not tested and len(calls.refused):
             self.tally.open(rule, "another limit explains what was refused as well")
+        if not len(calls.stated):
+            return
+        about = f"{who}, {entry.name}"
+        if examined.surviving:
+            self.tally.held(REMAINING, case=about, by=(calls.log.id(int(calls.stated.who[0])),))
+        else:
+            against = with_readings(examined.against[examined.acting[0]], examined)
+            self.tally.broke(REMAINING, against, case=about)
 
 
 def stated_reading(entry: WindowEntry) -> str:
