@@ -223,7 +223,7 @@ FROM_AN_ACCOUNT = {
     "capacity fit --catalogue illustrative": "The plan starter fits, for 29.00 USD a month",
     "capacity portfolio --grow domains": "The plan pro carries 100 domains; what binds first: job starts",
     "price compare --b {tighter} --replications 2": "B differs from A in",
-    "price pareto --vary 'plans.pro.price=90 USD,99 USD' --replications 2": "of 2 choices are not beaten",
+    "price pareto --vary 'plans.pro.price=90 USD,99 USD' --replications 2": "One of 2 choices is not beaten",
 }
 
 

@@ -242,6 +242,7 @@ def test_what_cannot_be_replayed_is_counted(tmp_path: Path) -> None:
     lines = [
         brief(0),
         call(1, "POST", "/v1/keywords"),
+        call(9, "POST", "/v1/keywords", body='{"keywords": ["sho'),
         call(2, "GET", "/v1/unheard-of"),
         call(3, "POST", "/graphql", {"query": "{ domains { data { id } } }"}, surface="graphql"),
         call(4, "POST", "/graphql", surface="graphql", operations=["domains.list", "slots.get"]),
@@ -253,6 +254,7 @@ def test_what_cannot_be_replayed_is_counted(tmp_path: Path) -> None:
     found = back_test(recorded(tmp_path, *lines, keys=keys), on("pro"))
     assert dict(found.left_out) == {
         "without a body, and no rule of --map gives one": 1,
+        "with a body that is no JSON object, and no rule of --map gives one": 1,
         "of an unknown operation": 1,
         "by a GraphQL document": 2,
         "without a key that the header names": 2,

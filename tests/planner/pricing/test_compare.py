@@ -15,7 +15,7 @@ from ranksim.core.errors import BadInput
 from ranksim.inference.precision import FIRST_STAGE
 from ranksim.planner.fleet.engine import Compiled
 from ranksim.planner.pricing.bills import NONE, bills
-from ranksim.planner.pricing.compare import SHOWN, compare
+from ranksim.planner.pricing.compare import SHOWN, compare, margin_of_b
 from ranksim.planner.pricing.demand import Demand
 from ranksim.planner.pricing.paired_metrics import METRICS, PERCENTILES
 from ranksim.report import units
@@ -23,6 +23,19 @@ from ranksim.report.figure import new_figure
 
 FLAT = catalogue({"flat": {"price": 30 * USD}})
 TIGHT = catalogue({"flat": {"price": 20 * USD, "cost_ceiling": 1_500_000}}, "tight")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "told"),
+    [
+        (-20, -10, "B earns 15.00 ± 5.00 USD less margin than A"),
+        (-20, 3, "B earns 15.00 (−3.00 to 20.00) USD less margin than A, which chance alone may explain"),
+        (None, None, "B earns 15.00 USD less margin than A (the same in every replication)"),
+    ],
+)
+def test_what_chance_alone_may_explain_is_told(low: int | None, high: int | None, told: str) -> None:
+    ends = {name: None if end is None else end * USD for name, end in (("low", low), ("high", high))}
+    assert margin_of_b({"difference": -15 * USD, **ends}) == told
 
 
 def test_money_told_by_hand() -> None:

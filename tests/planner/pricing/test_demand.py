@@ -38,8 +38,20 @@ def test_what_is_assumed_is_told() -> None:
         "refused something; nobody buys another plan."
     )
 
+    assert Demand(price=2).sentence == (
+        "Assumed, not measured: of customers whose bill rises by a tenth 20 % leave, and none of those newly "
+        "refused something; nobody buys another plan."
+    )
 
-@pytest.mark.parametrize(("price", "refused", "flag"), [(-0.1, 0.0, "price"), (0.0, 1.5, "refused")])
+
+@pytest.mark.parametrize(
+    ("price", "refused", "flag"),
+    [
+        (-0.1, 0.0, "price: expected a ratio from 0 to 10"),
+        (11, 0.0, "price: expected a ratio"),
+        (0.0, 1.5, "refused: expected a share between 0 and 1"),
+    ],
+)
 def test_shares_are_shares(price: float, refused: float, flag: str) -> None:
-    with pytest.raises(BadInput, match=f"--leave-{flag}: expected a share between 0 and 1"):
+    with pytest.raises(BadInput, match=f"--leave-{flag}"):
         Demand(price, refused)

@@ -40,6 +40,13 @@ def test_points_told_by_hand() -> None:
     }
 
 
+def test_one_choice_that_is_best_is_told_once() -> None:
+    prices = {"plans.flat.price": GRID["plans.flat.price"]}
+    alone = pareto(population(), FLAT, prices, policy=CALENDAR, replications=2).sentence
+    assert alone.startswith("One of 3 choices is not beaten: ")
+    assert " to " not in alone.removesuffix(".")
+
+
 def test_that_nobody_is_blocked_is_not_certain() -> None:
     bound = 1 - 0.025 ** (1 / 20)  # ten customers, twice
     for point in found().points:

@@ -227,6 +227,7 @@ class ColumnBackTest(RecordedAnswer):
         cut = views_of(title, self.censored, columns, "At least; see the notes.")
         views += of_table("censored", cut, folded=True)
         customers = [row for row in self.customers if row["side"] == self.last]
+        customers = [row for row in customers if _calls_refused(row)] or customers
         customers.sort(key=_calls_refused, reverse=True)
         columns = {"account": "text", "sentence": "text"}
         title = f"Customers under {self.last}"

@@ -54,7 +54,7 @@ Threads = Annotated[int, typer.Option(min=1, help="Threads; the result does not 
 LeavePrice = Annotated[
     float,
     typer.Option(
-        metavar="SHARE", help="Assumed: the share of customers that leaves for each share a bill rises."
+        metavar="RATIO", help="Assumed: the share of customers that leaves for each share a bill rises."
     ),
 ]
 LeaveRefused = Annotated[

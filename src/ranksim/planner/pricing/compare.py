@@ -107,8 +107,12 @@ def margin_of_b(margin: Mapping[str, Any]) -> str:
     if not margin["difference"] and not any(ends):
         return "B earns the same margin as A"
     size = units.write("money", abs(margin["difference"]), *ends)
-    same = "" if ends else " (the same in every replication)"
-    return f"B earns {size} {'more' if sign > 0 else 'less'} margin than A{same}"
+    sure = (
+        ("" if ends[0] > 0 else ", which chance alone may explain")
+        if ends
+        else " (the same in every replication)"
+    )
+    return f"B earns {size} {'more' if sign > 0 else 'less'} margin than A{sure}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)

@@ -18,13 +18,18 @@ Charged = Integers | Amounts | int
 """µUSD by customer, or of one."""
 
 
+MOST_ELASTIC = 10
+"""At a tenth more, at most all leave."""
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """Which shares of the customers leave; neither buys another plan.
 
     `price`: the share that leaves for each share that their bill rises, and comes where it falls; of a bill
     of nothing there is no share. `refused`: the share that leaves of those who are newly refused something.
-    A search varies both over their ranges. Raises BadInput unless both are shares.
+    A search varies both over their ranges. Raises BadInput unless `price`, which is an elasticity, is from 0
+    to 10 and `refused` a share.
     """
 
     price: float = 0.0
@@ -33,19 +38,22 @@ class Demand:
     refused_range: tuple[float, float] = (0.0, 0.5)
 
     def __post_init__(self) -> None:
-        """Raise BadInput unless both are shares."""
-        for name, share in (("price", self.price), ("refused", self.refused)):
-            if not 0 <= share <= 1:
-                raise BadInput(f"--leave-{name}: expected a share between 0 and 1, found {share}")
+        """Raise BadInput unless both are in their range."""
+        if not 0 <= self.price <= MOST_ELASTIC:
+            raise BadInput(f"--leave-price: expected a ratio from 0 to {MOST_ELASTIC}, found {self.price}")
+        if not 0 <= self.refused <= 1:
+            raise BadInput(f"--leave-refused: expected a share between 0 and 1, found {self.refused}")
 
     @property
     def sentence(self) -> str:
         """What is told of it beside every answer that it changes."""
         if not (self.price or self.refused):
             return "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal."
+        dearer = f"{self.price * 10:.3g} %" if self.price else "none"
+        refused = units.percent(self.refused) if self.refused else "none"
         return (
-            f"Assumed, not measured: of customers whose bill rises by a tenth {self.price * 10:.3g} % leave, "
-            f"and {units.percent(self.refused)} of those newly refused something; nobody buys another plan."
+            f"Assumed, not measured: of customers whose bill rises by a tenth {dearer} leave, "
+            f"and {refused} of those newly refused something; nobody buys another plan."
         )
 
     def stay(self, revenue: Charged, before: Charged, newly_refused: NDArray[np.bool_] | bool) -> Amounts:

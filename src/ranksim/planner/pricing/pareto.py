@@ -105,11 +105,11 @@ class Frontier(DrawnAnswer):
     @property
     def sentence(self) -> str:
         """The answer in a sentence or two."""
-        few, most = self.best[0], self.best[-1]
-        return (
-            f"{len(self.best)} of {len(self.points)} choices are not beaten: from {_place(few)} with "
-            f"{few['point']} to {_place(most)} with {most['point']}."
-        )
+        few, most = (f"{_place(point)} with {point['point']}" for point in (self.best[0], self.best[-1]))
+        number, of = len(self.best), units.many(len(self.points), "choice")
+        if number == 1:
+            return f"One of {of} is not beaten: {few}."
+        return f"{number} of {of} are not beaten: from {few} to {most}."
 
     @property
     def notes(self) -> tuple[str, ...]:
