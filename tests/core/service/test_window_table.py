@@ -134,6 +134,13 @@ def test_headers_tell_which_window_counts_for_whom_and_how_much() -> None:
     assert (left(plan="gold"), left(plan="silver", team="a"), left()) == ("9", None, None)
 
 
+def test_what_stands_in_the_body_tells_for_whom_a_call_is_counted() -> None:
+    service, key, _ = served({"name": "host", "match": "POST *", "per": "request:/host", "limit": "5/60s"})
+    bodies = [{"host": "a.example"}, {"host": "a.example"}, {"host": "b.example"}, {}, None]
+    replies = [ask(service, key, START, "domains.create", body=body) for body in bodies]
+    assert [reply.headers["RateLimit-Remaining"] for reply in replies] == ["4", "3", "4", "4", "3"]
+
+
 def test_what_a_reply_weighs_is_charged_once_it_is_made() -> None:
     """A call is admitted while there is room for one, and takes what it says whether or not there is room."""
     lists = {
@@ -212,7 +219,7 @@ def test_windows_are_switched_off_with_the_rate_limits() -> None:
 @pytest.mark.parametrize(
     ("window", "sentence"),
     [
-        ({"per": "header:"}, "expected one of client, key, path, all or header:NAME"),
+        ({"per": "header:"}, "expected one of client, key, path, all, header:NAME or request"),
         ({"weigh": "tokens"}, "expected such as response:/usage/total_tokens"),
         ({"algorithm": "leaky"}, "algorithm"),
         ({"burst": 3}, "only algorithm gcra"),

@@ -156,6 +156,7 @@ def test_calls_at_once_of_which_others_are_admitted_deviate(beside: int) -> None
 BY_HEADERS: list[dict[str, Any]] = [
     {"name": "team", "headers": {"X-Plan": "gold*"}, "per": "header:X-Team", "limit": "20/4s"},
     {"name": "labels", "match": "PATCH *", "weigh": "response:/data/label", "limit": "60/4s"},
+    {"name": "each", "match": "PATCH *", "per": "request:/label", "limit": "9/4s"},
 ]
 
 
@@ -167,7 +168,7 @@ def test_windows_that_read_headers_and_replies_conform_to_themselves(algorithm: 
     assert [finding.rule.name for finding in judgement.deviating] == []
 
 
-@pytest.mark.parametrize(("wrong", "by"), [(BY_HEADERS[0], 5), (BY_HEADERS[1], 80)])
+@pytest.mark.parametrize(("wrong", "by"), [(BY_HEADERS[0], 5), (BY_HEADERS[1], 80), (BY_HEADERS[2], 12)])
 def test_windows_that_read_headers_and_replies_are_caught(wrong: dict[str, Any], by: int) -> None:
     number, _, length = wrong["limit"].partition("/")
     served = [wrong | {"limit": f"{int(number) + by}/{length}", "algorithm": "sliding_log"}]

@@ -312,7 +312,7 @@ def test_a_refusal_of_another_window_says_nothing_of_an_edge(tmp_path: Path) -> 
     ("row", "says"),
     [
         ("{name: a, limit: many}", "expected calls and a time such as 600/60s"),
-        ("{name: a, limit: 5/2s, per: moon}", "expected one of client, key, path, all or header:NAME"),
+        ("{name: a, limit: 5/2s, per: moon}", "expected one of client, key, path, all, header:NAME"),
         ("{name: a, limit: 5/2s, algorithm: magic}", "algorithm"),
         ('{name: a, limit: 5/2s, weigh: "body:/n"}', "expected such as response:/usage/total_tokens"),
         ("{name: a, limit: 5/2s, match: /nothing}", "none matches /nothing"),

@@ -80,14 +80,25 @@ class Weigher:
         if kind.endswith("-header"):
             headers = (request_headers if kind == "request-header" else response_headers) or {}
             return units({key.lower(): text for key, text in headers.items()}.get(name.lower()))
-        value = body if kind == "request" else response
-        try:
-            for part in name.split("/")[1:]:
-                name = part.replace("~1", "/").replace("~0", "~")
-                value = value[int(name)] if isinstance(value, list) else value[name]
-        except (ValueError, KeyError, IndexError, TypeError):
-            return 1
-        return units(value)
+        return units(at_pointer(body if kind == "request" else response, name))
+
+
+def at_pointer(value: Any, pointer: str) -> Any:
+    """Return what stands at a JSON pointer (RFC 6901), None where nothing does."""
+    try:
+        for part in pointer.split("/")[1:]:
+            name = part.replace("~1", "/").replace("~0", "~")
+            value = value[int(name)] if isinstance(value, list) else value[name]
+    except (ValueError, KeyError, IndexError, TypeError):
+        return None
+    return value
+
+
+def who_states(per: str, headers: Mapping[str, str], body: Any) -> str:
+    """Return for whom a call says that it is limited: `header:NAME`, `request:/POINTER`; else ""."""
+    kind, _, name = per.partition(":")
+    value = headers.get(name.lower()) if kind == "header" else at_pointer(body, name)
+    return "" if value is None else str(value)
 
 
 def units(value: Any) -> int:
@@ -100,8 +111,12 @@ def units(value: Any) -> int:
 
 def check_by(by: str) -> str:
     """Return by what calls are limited. Raises BadInput where that is nothing that a call has."""
-    if by not in PARTITIONS and not (by.startswith("header:") and by != "header:"):
-        raise BadInput(f"--by: expected one of {', '.join(PARTITIONS)} or header:NAME, found {by!r}")
+    kind, _, name = by.partition(":")
+    stated = (kind == "header" and name) or (kind == "request" and name.startswith("/"))
+    if by not in PARTITIONS and not stated:
+        raise BadInput(
+            f"--by: expected one of {', '.join(PARTITIONS)}, header:NAME or request:/POINTER, found {by!r}"
+        )
     return by
 
 
@@ -188,6 +203,11 @@ class WindowEntry(Frozen):
             name.lower() for kind, *rest in places for name in rest if kind in ("header", "request-header")
         }
         return frozenset(named | {name.lower() for name in self.headers})
+
+    @property
+    def reads_more(self) -> bool:
+        """Whether it reads more than a call's method, path and key, and what its body weighs."""
+        return bool(self.reads) or self.weighs_replies or self.per.startswith("request:")
 
     @property
     def weighs_replies(self) -> bool:

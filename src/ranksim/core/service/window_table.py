@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from ranksim.core.contract.facts import RATE_LABELS
 from ranksim.core.contract.policy import Policy
-from ranksim.core.contract.rate_table import NONE, Weigher, WindowEntry
+from ranksim.core.contract.rate_table import NONE, Weigher, WindowEntry, who_states
 from ranksim.core.rules import windows
 from ranksim.core.rules.books import Charge, Window
 from ranksim.core.service.administration import new_row
@@ -139,8 +139,8 @@ def _request_line(call: Call) -> tuple[str, str]:
 def _window_of(ctx: Context, entry: WindowEntry, call: Call, key: Key | None) -> tuple[Window, list[int]]:
     """Return the window of whoever a request is counted for, untouched where it is the first."""
     who = call.caller if key is None else key.token
-    if entry.per.startswith("header:"):
-        who = (call.headers or NONE).get(entry.per.partition(":")[2].lower(), "")
+    if ":" in entry.per:
+        who = who_states(entry.per, call.headers or NONE, call.body)
     elif entry.per != "key":
         who = {"client": call.caller, "path": _request_line(call)[1], "all": ""}[entry.per]
     place = f"{entry.name} {call.environment} {who}"

@@ -67,7 +67,9 @@ def limits_command(
     other_address: OtherAddress = "",
     by: Annotated[
         str,
-        typer.Option(help="Whom a recording's limit is for: client, key, path, all, or header:NAME."),
+        typer.Option(
+            help="Whom a recording's limit is for: client, key, path, all, header:NAME or request:/POINTER."
+        ),
     ] = "",
     windows: Annotated[
         Path | None,

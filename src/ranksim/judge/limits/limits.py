@@ -77,9 +77,9 @@ def limits(
     """Judge rate limits by the calls of a recording.
 
     `source` is an access log, a HAR file, a trace or its path; `quotas` such as "20/2s" count all its calls,
-    apart for each who is limited `by`: client, key, path, all, or header:NAME. `refused` are the statuses by
-    which the limit refuses. `shared`: others, whose calls are not here, use the same limit. A call of an
-    access log took at most `longest` µs. Raises BadInput.
+    apart for each who is limited `by`: client, key, path, all, header:NAME or request:/POINTER. `refused` are
+    the statuses by which the limit refuses. `shared`: others, whose calls are not here, use the same limit.
+    A call of an access log took at most `longest` µs. Raises BadInput.
     """
     calls = source if isinstance(source, Sequence) and not isinstance(source, str) else None
     calls = read_calls(source, by, longest) if calls is None else calls  # type: ignore[arg-type]

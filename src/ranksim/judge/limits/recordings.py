@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ranksim.core.clock import MILLISECOND, SECOND, Micros, instant
-from ranksim.core.contract.rate_table import Weigher, check_by
+from ranksim.core.contract.rate_table import Weigher, check_by, who_states
 from ranksim.core.errors import BadInput
-from ranksim.core.records import read_access_log, read_whole
+from ranksim.core.records import parsed_object, read_access_log, read_whole
 from ranksim.core.trace import Trace
 from ranksim.judge.limits.calls import LimitedCall
 
@@ -21,9 +21,9 @@ def read_calls(
 ) -> list[LimitedCall]:
     """Read the calls of a recording; `key` of each is who is limited.
 
-    `by` is one of `PARTITIONS` or `header:NAME`; without, the client of an access log, and otherwise the key.
-    A call of an access log took at most `longest` µs. `weigh` is where a call says how much it takes
-    (`Weigher`). Raises BadInput.
+    `by` is one of `PARTITIONS`, `header:NAME` or `request:/POINTER`; without, the client of an access log,
+    and otherwise the key. A call of an access log took at most `longest` µs. `weigh` is where a call says how
+    much it takes (`Weigher`). Raises BadInput.
     """
     weight = Weigher(weigh)
     by = check_by(by) if by else ""
@@ -46,7 +46,7 @@ def read_calls(
 def _of_trace(trace: Trace, by: str, weight: Weigher) -> Iterator[LimitedCall]:
     for exchange in trace.exchanges:
         headers = {name.lower(): value for name, value in (exchange.request_headers or {}).items()}
-        who = _who(by, exchange.client, exchange.api_key or "", exchange.path, headers)
+        who = _who(by, exchange.client, exchange.api_key or "", exchange.path, headers, exchange.body)
         yield LimitedCall(
             exchange.id,
             exchange.sent,
@@ -69,7 +69,7 @@ def _of_har(path: Path, by: str, weight: Weigher) -> Iterator[LimitedCall]:
             headers = _headers(request)
             token = headers.get("authorization", "")
             key = tokens.setdefault(token, f"key-{len(tokens) + 1}" if token else "")
-            below = urlsplit(request["url"]).path
+            below, texts = urlsplit(request["url"]).path, _texts(request, response)
             # whole milliseconds, rounded either way
             sent = instant(entry["startedDateTime"]) - MILLISECOND
             yield LimitedCall(
@@ -80,8 +80,8 @@ def _of_har(path: Path, by: str, weight: Weigher) -> Iterator[LimitedCall]:
                 _headers(response),
                 request["method"],
                 below,
-                _who(by, "", key, below, headers),
-                weight(headers, *_texts(request, response)),
+                _who(by, "", key, below, headers, texts[0]),
+                weight(headers, *texts),
                 headers,
             )
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -102,7 +102,7 @@ def _of_log(path: Path, by: str, longest: Micros) -> Iterator[LimitedCall]:
             {},
             line.method,
             below,
-            _who(by, line.client, line.user, below, {}),
+            _who(by, line.client, line.user, below, {}, None),
         )
 
 
@@ -116,12 +116,11 @@ def _headers(message: Any) -> dict[str, str]:
     return {str(each["name"]).lower(): str(each["value"]) for each in message["headers"]}
 
 
-def _who(by: str, client: str, key: str, path: str, headers: dict[str, str]) -> str:
+def _who(by: str, client: str, key: str, path: str, headers: dict[str, str], body: str | None) -> str:
     """Return who is limited."""
-    kind, _, name = by.partition(":")
-    if kind == "header":
-        return headers.get(name.lower(), "")
-    return {"client": client, "key": key, "path": path, "all": ""}[kind]
+    if ":" in by:
+        return who_states(by, headers, parsed_object(body))
+    return {"client": client, "key": key, "path": path, "all": ""}[by]
 
 
 def by_who(calls: Iterable[LimitedCall]) -> dict[str, list[LimitedCall]]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ranksim.core.clock import DISTANT_FUTURE, SECOND, Micros
 from ranksim.core.contract.policy import Policy
-from ranksim.core.contract.rate_table import Weigher, WindowEntry
+from ranksim.core.contract.rate_table import Weigher, WindowEntry, who_states
 from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.history.exchange_reader import lowered
 from ranksim.judge.conformance.history.graphql import Json
@@ -175,7 +175,7 @@ class TableJudge(Judge):
     groups: dict[tuple[str, str], CountedCalls] = field(default_factory=dict)
     """By the name of a window and who is limited."""
     raw: dict[str, dict[str, tuple[str | None, int]]] = field(default_factory=dict)
-    """By exchange, who is limited and what it takes, by the windows that read headers or replies."""
+    """By exchange, who is limited and what it takes, by the windows that read more than its line."""
     blind: set[str] = field(default_factory=set)
     """Windows that read headers which were not recorded."""
 
@@ -183,16 +183,16 @@ class TableJudge(Judge):
         self.tally = Tally(table_rules(self.options.policy))
 
     def see_raw(self, exchange: Exchange, seen: Observation, reply: Json) -> None:
-        """Note what windows that read headers or replies make of an exchange."""
+        """Note what windows that read headers or bodies make of an exchange."""
         for entry in self.options.policy.windows:
-            if not (entry.reads or entry.weighs_replies):
+            if not entry.reads_more:
                 continue
             headers = lowered(exchange.request_headers)
             if exchange.request_headers is None and entry.reads:
                 self.blind.add(entry.name)
             elif any(entry.matches(*line, headers) for line in request_lines(seen)):
-                by, _, name = entry.per.partition(":")
-                who = headers.get(name.lower(), "") if by == "header" else _who(entry, seen)
+                states = ":" in entry.per
+                who = who_states(entry.per, headers, seen.body) if states else _who(entry, seen)
                 answered = lowered(exchange.response_headers)
                 weight = Weigher(entry.weigh).of_parsed(headers, seen.body, answered, reply)
                 self.raw.setdefault(seen.id, {})[entry.name] = who, max(weight, int(entry.weighs_replies))
@@ -207,8 +207,7 @@ class TableJudge(Judge):
         matching = [
             entry
             for entry in self.options.policy.windows
-            if entry.name in raw
-            or (not (entry.reads or entry.weighs_replies) and any(entry.matches(*line) for line in lines))
+            if entry.name in raw or (not entry.reads_more and any(entry.matches(*line) for line in lines))
         ]
         kind, stated = outcome_of(exchange), exchange.limit
         if exchange.status == 401 and kind == ADMITTED:
