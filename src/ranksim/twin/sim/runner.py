@@ -73,7 +73,8 @@ def run(
     result's `readings` are what others would make of it, a run for each.
     Raises BadInput, and whatever goes wrong in a replication, with a note which one.
     """
-    scenario = scenario_of(scenario)
+    if world is World or isinstance(scenario, str | Path):  # another world knows what it is given
+        scenario = scenario_of(scenario)
     if settings:
         scenario = scenario.changed(settings)
     check_integer("workers", workers, 1)

@@ -107,7 +107,7 @@ def call_of(
     headers: Mapping[bytes, bytes],
     operation: str,
     environment: str,
-    wanted: Collection[str],
+    wanted: Collection[str] = (),
 ) -> Call:
     """Make a call of a request's method, headers, of which some are `wanted` by windows, and address."""
     client = scope.get("client")
