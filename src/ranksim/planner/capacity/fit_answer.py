@@ -166,7 +166,7 @@ class Fit(ReadyAnswer):
             "it, or name another catalogue (--catalogue)."
         )
         late = [self._bursts] if self._bursts and not self._given_up else []
-        notes = [self.question, *late, *self.readings.deciding_sentences(), *self.load.notes]
+        notes = [self.question, *self.readings.deciding_sentences(), *late, *self.load.notes]
         notes += [] if self.load.used is None else [used]
         notes += [unpriced] if any(plan.price is None for plan in self.plans) else []
         return (*notes, *self.readings.other_sentences(), TAKEN)
