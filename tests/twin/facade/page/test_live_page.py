@@ -521,7 +521,7 @@ def test_panels_fold_and_stay_so_and_jobs_that_ended_leave(server: Server, domai
     assert tab.text("#ended > summary") == "1 ended"
     assert not tab.run("document.getElementById('ended').open")
     tab.click("document.getElementById('h-faults')")
-    tab.until("!document.querySelector('#faults > details').open")
+    tab.until("sessionStorage.getItem('ranksim-fold-faults') === 'no'")
     tab.run("window.before = true, location.reload()")
     tab.until(f"!window.before && {LIVE}")
     folds = "[...document.querySelectorAll('main section > details')].map((one) => one.open)"
