@@ -141,7 +141,7 @@ def test_more_than_twice_the_limit_by_many_callers_deviate(limiters: ModuleType,
 def check_then_act(limiters: ModuleType, limit: int, recorded_after: int) -> Any:
     """A limiter that counts what was recorded, admits, and records a little later: a race of threads."""
 
-    class CheckThenAct(limiters.Limiter):  # type: ignore[name-defined, misc]  # of a module that is loaded by its path
+    class CheckThenAct(limiters.Limiter):
         def call(self, call: Any) -> tuple[bool, int, int, int]:
             now, log = call.effect, self.rows.setdefault((call.key, 0), ([], []))[0]
             counted = sum(now - MINUTE < at <= now for at in log)

@@ -111,7 +111,7 @@ class VirtualProber:
             while True:
                 volley = program.send(self.volley(volley))
 
-    def volley(self, volley: Volley, request: ProbeRequest | None = None) -> list[LimitedCall]:
+    def volley(self, volley: Volley, endpoint: ProbeRequest | None = None) -> list[LimitedCall]:
         now = self.clock.t = max(self.clock.t, volley.at)
         lanes, sends = [now] * volley.lanes, []
         for nth in range(volley.count):

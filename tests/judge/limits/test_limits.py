@@ -46,7 +46,7 @@ def burst(count: int, limit: int, begin: Micros = 0, key: str = "") -> list[Limi
 def test_a_limit_that_is_kept_and_one_that_is_not() -> None:
     draw = Random(3)
     prober = VirtualProber(ruled("sliding_log", 20, 2 * SECOND), draw, MILLISECOND)
-    judgement, calls = probe(ProbePlan((ProbeRequest(SITE),), "20/2s", most=500), prober=prober)  # type: ignore[arg-type]
+    judgement, calls = probe(ProbePlan((ProbeRequest(SITE),), "20/2s", most=500), prober=prober)
     assert judgement.holds
     assert judgement.algorithm == "sliding_log"
     assert rs.limits(calls, "20/2s").holds
@@ -126,10 +126,10 @@ def stating(limit: int, lie: int = 0, wait: int = 2) -> tuple[Limiter, VirtualPr
 
 def test_headers_that_are_true_and_that_lie() -> None:
     plan = ProbePlan((ProbeRequest(SITE),), "10/1s", most=300)
-    true = probe(plan, prober=stating(10)[1])[0].parts[0].statements  # type: ignore[arg-type]
+    true = probe(plan, prober=stating(10)[1])[0].parts[0].statements
     assert (true.wrong, true.dialects) == ((), ("RateLimit",))
     assert true.stated > 50
-    lying = probe(plan, prober=stating(10, lie=1)[1])[0]  # type: ignore[arg-type]
+    lying = probe(plan, prober=stating(10, lie=1)[1])[0]
     assert len(lying.parts[0].statements.wrong) > 5
     assert lying.holds  # the limit itself is kept
     assert "Remaining can be right in" in lying.summary()
@@ -137,7 +137,7 @@ def test_headers_that_are_true_and_that_lie() -> None:
 
 def test_a_wait_is_kept_and_how_much_longer_it_is_than_needed() -> None:
     plan = ProbePlan((ProbeRequest(SITE),), "10/1s", most=300)
-    stated = probe(plan, prober=stating(10)[1])[0].parts[0].statements  # type: ignore[arg-type]
+    stated = probe(plan, prober=stating(10)[1])[0].parts[0].statements
     assert stated.honoured > 0
     assert stated.again == ()
     assert stated.longer is not None
@@ -153,7 +153,7 @@ def test_a_wait_is_kept_and_how_much_longer_it_is_than_needed() -> None:
 )
 def test_a_limit_is_found(kind: str, limit: int, length: int) -> None:
     prober = VirtualProber(ruled(kind, limit, length * SECOND), Random(2), MILLISECOND)
-    judgement, _ = probe(ProbePlan((ProbeRequest(SITE),), most=2000, length=3600 * SECOND), prober=prober)  # type: ignore[arg-type]
+    judgement, _ = probe(ProbePlan((ProbeRequest(SITE),), most=2000, length=3600 * SECOND), prober=prober)
     assert judgement.quotas == (RateQuota(limit, length * SECOND),)
     assert judgement.algorithm == kind
 
@@ -161,7 +161,7 @@ def test_a_limit_is_found(kind: str, limit: int, length: int) -> None:
 def test_no_limit_is_met() -> None:
     prober = VirtualProber(lambda now: 1, Random(2), MILLISECOND)
     with pytest.raises(BadInput, match="none was refused"):
-        probe(ProbePlan((ProbeRequest(SITE),), most=300), prober=prober)  # type: ignore[arg-type]
+        probe(ProbePlan((ProbeRequest(SITE),), most=300), prober=prober)
 
 
 # Scope and harm
@@ -175,12 +175,12 @@ def test_whether_another_key_shares_the_limit(shared: bool, says: str) -> None:
     theirs = ours if shared else ruled("gcra", 10, SECOND)
 
     class TwoKeys(VirtualProber):
-        def volley(self, volley: Volley, request: ProbeRequest | None = None) -> list[LimitedCall]:
-            self.limiter = ours if request is None else theirs
-            return super().volley(volley, request)
+        def volley(self, volley: Volley, endpoint: ProbeRequest | None = None) -> list[LimitedCall]:
+            self.limiter = ours if endpoint is None else theirs
+            return super().volley(volley, endpoint)
 
     plan = ProbePlan((ProbeRequest(SITE),), "10/1s", {"key": ProbeRequest(SITE)}, most=1000)
-    judgement, _ = probe(plan, prober=TwoKeys(ours, Random(1), MILLISECOND))  # type: ignore[arg-type]
+    judgement, _ = probe(plan, prober=TwoKeys(ours, Random(1), MILLISECOND))
     assert judgement.scope == (("key", says),)
     assert f"scope      {says}" in judgement.summary()
 
@@ -260,7 +260,7 @@ def test_windows_as_a_table(tmp_path: Path) -> None:
 
 def test_an_algorithm_that_was_promised(tmp_path: Path) -> None:
     prober = VirtualProber(ruled("gcra", 10, SECOND), Random(3), MILLISECOND)
-    _, calls = probe(ProbePlan((ProbeRequest(SITE),), "10/1s", most=500), prober=prober)  # type: ignore[arg-type]
+    _, calls = probe(ProbePlan((ProbeRequest(SITE),), "10/1s", most=500), prober=prober)
     trace, table = tmp_path / "calls.jsonl", tmp_path / "windows.yaml"
     as_trace(calls, SITE).write(trace)
     for algorithm, code in (("gcra", 0), ("sliding_log", 1)):

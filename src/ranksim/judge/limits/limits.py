@@ -81,8 +81,7 @@ def limits(
     the statuses by which the limit refuses. `shared`: others, whose calls are not here, use the same limit.
     A call of an access log took at most `longest` µs. Raises BadInput.
     """
-    calls = source if isinstance(source, Sequence) and not isinstance(source, str) else None
-    calls = read_calls(source, by, longest) if calls is None else calls  # type: ignore[arg-type]
+    calls = read_calls(source, by, longest) if isinstance(source, str | Path | Trace) else source
     if not quotas or not calls:
         raise BadInput(f"limits: expected {'calls' if quotas else 'a limit such as 20/2s'}, judgement none")
     return judge_calls(calls, quotas, refused=refused, shared=shared)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from ranksim.core.errors import BadInput, check_kind
 from ranksim.core.extras import imported
@@ -43,10 +43,13 @@ class _Frame(property):
     def __set_name__(self, owner: type, name: str) -> None:
         self.table = name
 
-    def __get__(  # type: ignore[override]  # only help() looks it up on the class: no overload for that
-        self, result: Any, owner: type | None = None, /
-    ) -> pd.DataFrame:
-        return cast("pd.DataFrame", super().__get__(result, owner))
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: type, /) -> Self: ...
+        @overload
+        def __get__(self, instance: Any, owner: type | None = None, /) -> pd.DataFrame: ...
+        def __get__(self, instance: Any, owner: type | None = None, /) -> Any: ...
 
 
 class Result:

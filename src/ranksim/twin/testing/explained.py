@@ -54,7 +54,7 @@ def _due(state: State, now: Micros) -> Iterator[str]:
             domain = state.domains.get(job.domain)
             yield f"due: {job.id} ({job.kind} of {domain.host if domain else job.domain}) ends {when}"
         else:
-            delivery = state.deliveries.get(which)  # type: ignore[call-overload]
+            delivery = state.deliveries.get(int(which))
             if delivery is not None:
                 to = f"{delivery.event} to {delivery.endpoint}"
                 yield f"due: attempt {delivery.made + 1} of {to} {when}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
 
 from ranksim.core.clock import DISTANT_FUTURE, Micros
 from ranksim.core.contract.facts import CHECK_OF
@@ -48,9 +48,11 @@ class Shelved(property, Generic[T]):
 
     if TYPE_CHECKING:
 
-        def __get__(  # type: ignore[override]  # nobody looks it up on the class: no overload for that
-            self, instance: Any, owner: type | None = None, /
-        ) -> T: ...
+        @overload
+        def __get__(self, instance: None, owner: type, /) -> Self: ...
+        @overload
+        def __get__(self, instance: Any, owner: type | None = None, /) -> T: ...
+        def __get__(self, instance: Any, owner: type | None = None, /) -> Any: ...
 
 
 @dataclass(slots=True)
