@@ -35,10 +35,10 @@ def check_integer(what: str, given: object, least: int | None = None) -> None:
         raise BadInput(f"{what}: expected at least {least}, found {given}")
 
 
-def check_kind(what: str, given: object, kind: "type | UnionType", words: str) -> None:
-    """Raise BadInput unless what is given is of some kind, which `words` tell."""
-    if not isinstance(given, kind):
-        raise BadInput(f"{what}: expected {words}, found {given!r}")
+def check_kind(what: str, value: object, kind: "type | UnionType", words: str) -> None:
+    """Raise BadInput unless a value is of some kind, which `words` describe."""
+    if not isinstance(value, kind):
+        raise BadInput(f"{what}: expected {words}, found {value!r}")
 
 
 def near(name: object, names: "Iterable[str]") -> str:

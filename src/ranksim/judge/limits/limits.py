@@ -9,7 +9,7 @@ from typing import Any
 
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.contract.quota import RateQuota
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, check_kind
 from ranksim.core.trace import Trace
 from ranksim.judge.limits.calls import REFUSALS, LimitedCall
 from ranksim.judge.limits.judged import LimitVerdict
@@ -81,6 +81,8 @@ def limits(
     the statuses by which the limit refuses. `shared`: others, whose calls are not here, use the same limit.
     A call of an access log took at most `longest` µs. Raises BadInput.
     """
+    kinds = "an access log, a HAR file, a trace or its path, or calls"
+    check_kind("limits", source, str | Path | Trace | Sequence, kinds)
     calls = read_calls(source, by, longest) if isinstance(source, str | Path | Trace) else source
     if not quotas or not calls:
         raise BadInput(f"limits: expected {'calls' if quotas else 'a limit such as 20/2s'}, judgement none")

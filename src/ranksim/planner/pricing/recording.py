@@ -282,8 +282,8 @@ def _why_left_out(exchange: Exchange, operation: str, body: Any, declared: Trace
     if not exchange.account:
         return NO_ACCOUNT
     if OPERATIONS[operation].method in BODIES and operation not in BODILESS and body is None:
-        given = "with a body that is no JSON object" if exchange.body else "without a body"
-        return f"{given}, and no rule of --map gives one"
+        body = "with a body that is no JSON object" if exchange.body else "without a body"
+        return f"{body}, and no rule of --map gives one"
     return ""
 
 

@@ -133,13 +133,15 @@ def check_places(calls: WindowCalls, refused_count: bool) -> Evidence | None:
     L + 1 of these come within less than the length for certain. A call that was answered sooner (a clock that
     stands still holds back nothing) may hold its place for the length from its answer on.
     """
-    came, held = calls.admitted, calls.possible
-    lasting = came.done - came.sent >= calls.length
-    came = CallIntervals(came.sent[lasting], came.done[lasting] - calls.length, came.who[lasting])
-    late = np.where(held.done - held.sent >= calls.length, held.done, held.done + calls.long)
-    held = CallIntervals(held.sent, late, held.who)
-    return overfilled(replace(calls, admitted=came), beside=0) or check_concurrency(
-        replace(calls, possible=held), refused_count
+    admitted, possible = calls.admitted, calls.possible
+    lasting = admitted.done - admitted.sent >= calls.length
+    entered = CallIntervals(
+        admitted.sent[lasting], admitted.done[lasting] - calls.length, admitted.who[lasting]
+    )
+    late = np.where(possible.done - possible.sent >= calls.length, possible.done, possible.done + calls.long)
+    under_way = CallIntervals(possible.sent, late, possible.who)
+    return overfilled(replace(calls, admitted=entered), beside=0) or check_concurrency(
+        replace(calls, possible=under_way), refused_count
     )
 
 

@@ -83,8 +83,8 @@ class CountedCalls:
     times: list[tuple[Micros, Micros, int]] = field(default_factory=list)
     """When each was sent and answered, and its place among `ids`; once for each unit that it takes."""
     kinds: list[int] = field(default_factory=list)
-    told: list[tuple[Micros, Micros, int, int]] = field(default_factory=list)
-    """When admitted calls were sent and answered, their places, and how many they are told to be counted."""
+    stated: list[tuple[Micros, Micros, int, int]] = field(default_factory=list)
+    """When admitted calls were sent and answered, their places, and how many their headers count."""
     most: int = 1
     """What some call takes; where it is more than one, a refusal may come before the limit is reached."""
 
@@ -97,15 +97,15 @@ class CountedCalls:
         self.times += [(exchange.sent, exchange.received, len(self.ids) - 1)] * weight
         self.kinds += [kind] * weight
 
-    def tell(self, exchange: Observation, counted: int) -> None:
-        """Note how many calls the last one is told to be counted, itself included."""
-        self.told.append((exchange.sent, exchange.received, len(self.ids) - 1, counted))
+    def add_stated(self, exchange: Observation, counted: int) -> None:
+        """Note how many calls the headers of the last one say are counted, itself included."""
+        self.stated.append((exchange.sent, exchange.received, len(self.ids) - 1, counted))
 
-    def _stated(self) -> StatedCounts:
+    def _stated_counts(self) -> StatedCounts:
         """Return what headers say; nothing where calls weigh more than one."""
-        if not self.told or self.most > 1:
+        if not self.stated or self.most > 1:
             return NOTHING
-        sent, done, who, counted = np.array(self.told, np.int64).T
+        sent, done, who, counted = np.array(self.stated, np.int64).T
         return StatedCounts(sent, done, who, counted, np.ones_like(sent), np.zeros_like(sent))
 
     def id(self, position: int) -> str:
@@ -141,7 +141,7 @@ class CountedCalls:
             admitted=admitted,
             possible=admitted.joined(unsure).joined(hidden),
             refused=refused,
-            stated=self._stated(),
+            stated=self._stated_counts(),
             log=self,
             start=start,
             began=start,
@@ -227,7 +227,7 @@ class TableJudge(Judge):
             own = stated == entry.quota.limit and stated not in rivals and entry.algorithm != "concurrency"
             sure_reply = kind == ADMITTED and not exchange.old and not exchange.repeat
             if own and sure_reply and exchange.remaining is not None:
-                counted.tell(exchange, entry.quota.limit - exchange.remaining)
+                counted.add_stated(exchange, entry.quota.limit - exchange.remaining)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Judge every window at the end."""
