@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -178,6 +178,55 @@ def test_windows_that_read_headers_and_replies_are_caught(wrong: dict[str, Any],
     bare = [exchange.model_copy(update={"request_headers": None}) for exchange in trace.exchanges]
     blind = verdict(compare(Trace(trace.header, bare), policy), f"window.{wrong['name']}")
     assert blind == (Verdict.UNDECIDED if "headers" in wrong else Verdict.DEVIATES)
+
+
+def as_graphql(exchange: Exchange) -> Exchange:
+    """Return a call as GraphQL puts it, where no pointer into a body of REST leads anywhere."""
+    body = json.dumps({"query": "mutation { x }", "variables": {"input": json.loads(exchange.body or "{}")}})
+    response = json.dumps({"data": {"x": json.loads(exchange.response or "{}")}})
+    changed = {"surface": "graphql", "method": "POST", "path": "/graphql", "body": body, "response": response}
+    return exchange.model_copy(update=changed)
+
+
+def without_reply(exchange: Exchange) -> Exchange:
+    return exchange.model_copy(update={"response": None})
+
+
+def without_team(exchange: Exchange) -> Exchange:
+    return exchange.model_copy(update={"request_headers": {"x-plan": "gold"}})
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("window", "hide", "kept"),
+    [
+        (BY_HEADERS[2], as_graphql, None),
+        (
+            {"name": "weighs", "match": "PATCH *", "weigh": "request:/label", "limit": "60/4s"},
+            as_graphql,
+            None,
+        ),
+        (BY_HEADERS[1], as_graphql, None),
+        (BY_HEADERS[1], without_reply, None),
+        (BY_HEADERS[0], without_team, ("x-plan",)),
+    ],
+)
+def test_what_a_trace_does_not_show_is_held_against_nobody(
+    window: dict[str, Any], hide: Callable[[Exchange], Exchange], kept: tuple[str, ...] | None, seed: int
+) -> None:
+    beside = {
+        "name": "beside",
+        "match": "PATCH *",
+        "per": "key",
+        "limit": "30/4s",
+        "algorithm": "sliding_log",
+    }
+    policy = Policy(windows=[window | {"algorithm": "sliding_log"}, beside])
+    trace = traced(policy, seed, 10, (5, 30, 90))
+    header = trace.header.model_copy(update={"request_headers": kept})
+    judgement = compare(Trace(header, [hide(exchange) for exchange in trace.exchanges]), policy)
+    names = [finding.rule.name for finding in judgement.deviating]
+    assert [name for name in names if name.startswith(("window.", "rate.remaining"))] == []
 
 
 @pytest.mark.parametrize("wrong", TABLE, ids=lambda entry: entry["name"])

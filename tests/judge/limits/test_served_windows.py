@@ -40,24 +40,23 @@ def calls_under(window: dict[str, Any], seed: int, count: int = 300) -> list[Lim
 @pytest.mark.parametrize("algorithm", [*KINDS[:QUEUE], "concurrency"])
 def test_an_algorithm_that_is_served_explains_its_calls(algorithm: str, seed: int) -> None:
     calls = calls_under({"limit": "10/4s", "algorithm": algorithm}, seed)
-    stated = "places" if algorithm == "concurrency" else ""
-    judged = judge_limit(calls, 10, 4 * SECOND, stated=stated)
+    judged = judge_limit(calls, 10, 4 * SECOND, lasting=algorithm == "concurrency")
     assert judged.verdict != LimitVerdict.BROKEN, judged.evidence
-    assert (stated or algorithm) in judged.algorithms
+    assert algorithm in judged.algorithms
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_limit_that_is_served_one_higher_is_caught(seed: int) -> None:
     for algorithm in (*KINDS[:QUEUE], "concurrency"):
         calls = calls_under({"limit": "11/4s", "algorithm": algorithm}, seed)
-        stated = "places" if algorithm == "concurrency" else ""
-        assert judge_limit(calls, 10, 4 * SECOND, stated=stated).verdict == LimitVerdict.BROKEN, algorithm
+        judged = judge_limit(calls, 10, 4 * SECOND, lasting=algorithm == "concurrency")
+        assert judged.verdict == LimitVerdict.BROKEN, algorithm
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_calls_at_once_of_which_one_is_refused_too_many_are_caught(seed: int) -> None:
     calls = calls_under({"limit": "9/4s", "algorithm": "concurrency"}, seed)
-    judged = judge_limit(calls, 10, 4 * SECOND, stated="places")
+    judged = judge_limit(calls, 10, 4 * SECOND, lasting=True)
     assert judged.verdict == LimitVerdict.BROKEN
     assert judged.evidence is not None
     assert "at most 9 other calls were under way" in judged.evidence.says

@@ -205,9 +205,14 @@ class WindowEntry(Frozen):
         return frozenset(named | {name.lower() for name in self.headers})
 
     @property
-    def reads_more(self) -> bool:
-        """Whether it reads more than a call's method, path and key, and what its body weighs."""
-        return bool(self.reads) or self.weighs_replies or self.per.startswith("request:")
+    def reads_bodies(self) -> bool:
+        """Whether a body says for whom a call counts, or how much."""
+        return "request:" in (self.per[:8], self.weigh[:8]) or self.weigh.startswith("response:")
+
+    @property
+    def reads_content(self) -> bool:
+        """Whether it reads more of a call than its method, path and key."""
+        return bool(self.reads) or self.reads_bodies or self.weighs_replies
 
     @property
     def weighs_replies(self) -> bool:

@@ -79,10 +79,13 @@ class CallTable:
         """Return when it was sent."""
         return self.calls[position].sent
 
-    def window(self, limit: int, length: Micros, *, exclusive: bool, about: str = "calls") -> WindowCalls:
+    def window(
+        self, limit: int, length: Micros, *, exclusive: bool, about: str = "calls", lasting: bool = False
+    ) -> WindowCalls:
         """Return the calls as those of one window of `limit` in `length` µs.
 
-        Without `exclusive` others may use the window, so no refusal comes too early.
+        Without `exclusive` others may use the window, so no refusal comes too early. `lasting`: each call is
+        under way for `length`.
         """
         start = self.calls[0].sent - ROUNDING
         outcome = np.array([call.outcome(self.refusals) for call in self.calls])
@@ -105,6 +108,7 @@ class CallTable:
             log=self,
             start=start,
             began=self.calls[0].sent,
+            lasting=lasting,
         )
 
     def _side(self, chosen: Mask) -> CallIntervals:

@@ -36,11 +36,10 @@ ALGORITHMS: Mapping[str, str] = {
     "gcra": "token bucket",
     "queue": "leaky bucket with a queue",
     "concurrency": "limit of calls at once",
-    "places": "limit of calls at once, which take so long each",
 }
 """What each algorithm is called, in words of the trade."""
 
-NO_EFFECT = ("clock", "queue", "concurrency", "places")
+NO_EFFECT = ("clock", "queue", "concurrency")
 """Where it makes no difference whether refused calls count."""
 
 
@@ -61,19 +60,18 @@ class LimitReadings(WindowReadings):
     """The calls under one limit: each algorithm, with and without refused calls counted, is open."""
 
     counted: WindowCalls
-    stated: str = ""
     _against: dict[tuple[Interpretation, bool], Evidence | None] = field(default_factory=dict)
 
     def readings(self) -> list[Interpretation]:
         """Return each algorithm, then with refused calls counted; a queue alone where one shows.
 
-        Places alone where they are stated: what they promise, no other algorithm does.
+        Of calls that are stated to be under way for the length, concurrency alone: no other promises that.
         """
-        if self.stated == "places":
-            return [Interpretation("places")]
+        if self.counted.lasting:
+            return [Interpretation("concurrency")]
         if waits_in_turn(self.counted):
             return [Interpretation("queue")]
-        names = [name for name in ALGORITHMS if name not in ("queue", "places")]
+        names = [name for name in ALGORITHMS if name != "queue"]
         return [
             Interpretation(name, refused)
             for refused, name in product((False, True), names)
@@ -130,22 +128,23 @@ def judge_limit(
     refusals: Collection[int] = REFUSALS,
     mixed: bool = False,
     about: str = "calls",
-    stated: str = "",
+    lasting: bool = False,
 ) -> JudgedLimit:
     """Judge `limit` calls in `length` µs from calls that it counts, in any order.
 
     `refusals` are the statuses by which it refuses. Without `exclusive` others may use the limit, too;
-    `mixed`: a refusal need not be of this limit. `stated` is the reading that a table states.
+    `mixed`: a refusal need not be of this limit. `lasting`: each call is under way for `length`, and
+    `limit` are at once.
     """
     table = CallTable(sorted(calls, key=lambda call: call.sent), refusals, mixed)
-    readings = LimitReadings(table.window(limit, length, exclusive=exclusive, about=about), stated)
+    readings = LimitReadings(table.window(limit, length, exclusive=exclusive, about=about, lasting=lasting))
     return _judged(examine(readings, {}, every=True), limit, length)
 
 
 def _judged(examined: Examined[LimitReadings], limit: int, length: Micros) -> JudgedLimit:
     calls = examined.calls
     # a limit of calls at once promises nothing of windows
-    acting = [reading for reading in examined.acting if reading.window != "concurrency"]
+    acting = [reading for reading in examined.acting if calls.lasting or reading.window != "concurrency"]
     excluded: dict[str, Evidence] = {}
     for reading, against in examined.against.items():
         if reading not in examined.acting:

@@ -30,22 +30,22 @@ def judge_part(
     refused: Collection[int] = REFUSALS,
     shared: bool = False,
     alone: bool = True,
-    stated: str = "",
+    lasting: bool = False,
     weighs_replies: bool = False,
 ) -> LimitOf:
     """Judge one limit by the calls of one who is limited.
 
     Where it does not stand `alone`, a refusal may be of another limit; where calls weigh more than one, it
     may come before the limit is reached. Either is left out, so it is judged whether more were admitted.
-    Where replies state this limit, calls that state another are counted by that one. `stated` is the reading
-    that a table states. A call that `weighs_replies` is admitted while there is room for one: those of a
-    window come to less than the limit and the heaviest of them.
+    Where replies state this limit, calls that state another are counted by that one. `lasting`: each call is
+    under way for the length of the quota. A call that `weighs_replies` is admitted while there is room for
+    one: those of a window come to less than the limit and the heaviest of them.
     """
     about = f"{who}: calls" if who else "calls"
     own = [call for call in calls if call.stated.limit in (None, quota.limit)]
     if any(call.stated.limit == quota.limit for call in own):
         calls = own
-    mixed = not alone or any(call.weight != 1 for call in calls)
+    mixed = not alone or weighs_replies or any(call.weight != 1 for call in calls)
     beyond = max(call.weight for call in calls) - 1 if weighs_replies else 0
     judged = judge_limit(
         calls,
@@ -55,7 +55,7 @@ def judge_part(
         refusals=refused,
         mixed=mixed,
         about=about,
-        stated=stated,
+        lasting=lasting,
     )
     table = CallTable(sorted(calls, key=lambda call: call.sent), refused)
     return LimitOf(who, quota, judged, judge_statements(judged, table), len(calls))

@@ -9,7 +9,6 @@ from pathlib import Path
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.contract.rate_table import WindowEntry, WindowTable
 from ranksim.core.errors import BadInput
-from ranksim.judge.conformance.rate.table import stated_reading
 from ranksim.judge.limits.calls import REFUSALS
 from ranksim.judge.limits.judged import LimitVerdict
 from ranksim.judge.limits.limits import JudgedLimits
@@ -55,7 +54,6 @@ def _parts(
     )
     for who, own in by_who(calls).items():
         name = f"{window.name}: {who}" if who else window.name
-        stated = stated_reading(window)
         part = judge_part(
             name,
             own,
@@ -63,11 +61,11 @@ def _parts(
             refused=refused,
             shared=shared,
             alone=alone,
-            stated=stated,
+            lasting=window.algorithm == "concurrency",
             weighs_replies=window.weighs_replies,
         )
         judged = part.judged
-        against = judged.excluded.get(stated)
+        against = judged.excluded.get(window.algorithm or "")
         if against is not None and judged.verdict != LimitVerdict.BROKEN:
             judged = replace(judged, verdict=LimitVerdict.BROKEN, evidence=against)
         yield replace(part, judged=judged)

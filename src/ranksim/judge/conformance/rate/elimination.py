@@ -22,7 +22,6 @@ from ranksim.judge.conformance.rate.first_hit import check_first_hit
 from ranksim.judge.conformance.rate.ledger import Interpretation
 from ranksim.judge.conformance.rate.other_algorithms import (
     check_concurrency,
-    check_places,
     check_queue,
     check_rotating,
 )
@@ -45,12 +44,8 @@ CHECKS: dict[str, Check] = {
     "rotating": check_rotating,
     "queue": check_queue,
     "concurrency": check_concurrency,
-    "places": check_places,
 }
-"""For each algorithm, its necessary conditions: None, or what cannot be. U1 leaves the first five open.
-
-`places` is `concurrency` where a table says for how long each call is under way.
-"""
+"""For each algorithm, its necessary conditions: None, or what cannot be. U1 leaves the first five open."""
 
 DRIFT = 5000
 """Clocks of client and deployment may drift apart by one part in so many: 200 ppm."""

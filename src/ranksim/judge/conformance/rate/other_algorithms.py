@@ -109,7 +109,21 @@ def check_concurrency(calls: WindowCalls, refused_count: bool) -> Evidence | Non
 
     Lemma: a call is refused only while L others are under way, each of which was sent before the refusal was
     answered, and answered after it was sent.
+
+    Where each is under way for the length or until it is answered, if that is later (`lasting`): a call that
+    took the length or longer came, at the latest, the length before its answer, so no L + 1 of these come
+    within less than the length for certain; and one that was answered sooner (a clock that stands still holds
+    back nothing) may be under way for the length from its answer on.
     """
+    if calls.lasting:
+        admitted, possible = calls.admitted, calls.possible
+        long = admitted.done - admitted.sent >= calls.long
+        entered = CallIntervals(admitted.sent[long], admitted.done[long] - calls.short, admitted.who[long])
+        evidence = overfilled(replace(calls, admitted=entered), beside=0)
+        if evidence is not None:
+            return evidence
+        late = possible.done + calls.long * (possible.done - possible.sent < calls.long)
+        calls = replace(calls, possible=CallIntervals(possible.sent, late, possible.who))
     refused = calls.refused
     if not calls.exclusive or not len(refused):
         return None
@@ -124,25 +138,6 @@ def check_concurrency(calls: WindowCalls, refused_count: bool) -> Evidence | Non
         "calls at once"
     )
     return calls.evidence(says, int(refused.who[which]))
-
-
-def check_places(calls: WindowCalls, refused_count: bool) -> Evidence | None:
-    """At most L calls hold a place at once, each for the length or until it is answered, if that is later.
-
-    Lemma: a call whose answer took the length or longer came, at the latest, the length before that; so no
-    L + 1 of these come within less than the length for certain. A call that was answered sooner (a clock that
-    stands still holds back nothing) may hold its place for the length from its answer on.
-    """
-    admitted, possible = calls.admitted, calls.possible
-    lasting = admitted.done - admitted.sent >= calls.length
-    entered = CallIntervals(
-        admitted.sent[lasting], admitted.done[lasting] - calls.length, admitted.who[lasting]
-    )
-    late = np.where(possible.done - possible.sent >= calls.length, possible.done, possible.done + calls.long)
-    under_way = CallIntervals(possible.sent, late, possible.who)
-    return overfilled(replace(calls, admitted=entered), beside=0) or check_concurrency(
-        replace(calls, possible=under_way), refused_count
-    )
 
 
 def _most_at_once(possible: CallIntervals, refused: CallIntervals) -> Ints:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ranksim.core.clock import DISTANT_FUTURE, SECOND, Micros
 from ranksim.core.contract.policy import Policy
-from ranksim.core.contract.rate_table import Weigher, WindowEntry, who_states
+from ranksim.core.contract.rate_table import Weigher, WindowEntry, headers_read, who_states
 from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.history.exchange_reader import lowered
 from ranksim.judge.conformance.history.graphql import Json
@@ -124,7 +124,8 @@ class CountedCalls:
         """
         limit = entry.quota.limit + (self.most - 1 if entry.weighs_replies else 0)
         times, kinds = np.array(self.times, np.int64).reshape(-1, 3), np.array(self.kinds, np.int64)
-        if self.most > 1:
+        weighed = self.most > 1 or entry.weighs_replies
+        if weighed:
             kinds[kinds == REFUSED] = UNSURE
         admitted, unsure, refused = (
             CallIntervals.of(*times[kinds == kind].T) for kind in (ADMITTED, UNSURE, REFUSED)
@@ -137,7 +138,7 @@ class CountedCalls:
             length=length,
             slack=max(1, length // DRIFT),
             second=SECOND // run.traffic_rate,
-            exclusive=run.exclusive and self.most == 1,
+            exclusive=run.exclusive and not weighed,
             admitted=admitted,
             possible=admitted.joined(unsure).joined(hidden),
             refused=refused,
@@ -145,6 +146,7 @@ class CountedCalls:
             log=self,
             start=start,
             began=start,
+            lasting=entry.algorithm == "concurrency",
         )
 
 
@@ -174,71 +176,75 @@ class TableJudge(Judge):
     tally: Tally = field(init=False)
     groups: dict[tuple[str, str], CountedCalls] = field(default_factory=dict)
     """By the name of a window and who is limited."""
-    raw: dict[str, dict[str, tuple[str | None, int]]] = field(default_factory=dict)
-    """By exchange, who is limited and what it takes, by the windows that read more than its line."""
+    content: dict[str, dict[str, tuple[str | None, int] | None]] = field(default_factory=dict)
+    """By exchange, who is limited and what it takes, by the windows that read headers or bodies.
+
+    None where an exchange does not show it: headers that were not recorded, and bodies of GraphQL.
+    """
     blind: set[str] = field(default_factory=set)
-    """Windows that read headers which were not recorded."""
+    """The windows of which some exchange does not show what they read."""
 
     def __post_init__(self) -> None:
         self.tally = Tally(table_rules(self.options.policy))
 
     def see_raw(self, exchange: Exchange, seen: Observation, reply: Json) -> None:
         """Note what windows that read headers or bodies make of an exchange."""
+        headers, answered = lowered(exchange.request_headers), lowered(exchange.response_headers)
         for entry in self.options.policy.windows:
-            if not entry.reads_more:
+            if not entry.reads_content:
                 continue
-            headers = lowered(exchange.request_headers)
-            if exchange.request_headers is None and entry.reads:
+            content = self.content.setdefault(seen.id, {})
+            unrecorded = exchange.request_headers is None and entry.reads
+            if unrecorded or (seen.surface == "graphql" and entry.reads_bodies):
+                content[entry.name] = None
                 self.blind.add(entry.name)
             elif any(entry.matches(*line, headers) for line in request_lines(seen)):
-                states = ":" in entry.per
-                who = who_states(entry.per, headers, seen.body) if states else _who(entry, seen)
-                answered = lowered(exchange.response_headers)
+                who = who_states(entry.per, headers, seen.body) if ":" in entry.per else _who(entry, seen)
                 weight = Weigher(entry.weigh).of_parsed(headers, seen.body, answered, reply)
-                self.raw.setdefault(seen.id, {})[entry.name] = who, max(weight, int(entry.weighs_replies))
+                content[entry.name] = who, max(weight, int(entry.weighs_replies))
 
     def wants(self, like: Observation) -> bool:
         """All calls that may have happened."""
         return like.happened is not False
 
     def see(self, exchange: Observation) -> None:
-        """Note it in each window that counts it."""
-        lines, raw = [*request_lines(exchange)], self.raw.pop(exchange.id, {})
-        matching = [
+        """Note it in each window that counts it; its RateLimit-Limit names the one that refused it."""
+        lines, content = [*request_lines(exchange)], self.content.pop(exchange.id, {})
+        counting = [
             entry
             for entry in self.options.policy.windows
-            if entry.name in raw or (not entry.reads_more and any(entry.matches(*line) for line in lines))
+            if entry.name in content
+            or (not entry.reads_content and any(entry.matches(*line) for line in lines))
         ]
         kind, stated = outcome_of(exchange), exchange.limit
         if exchange.status == 401 and kind == ADMITTED:
             kind = UNSURE
-        for entry in matching:
-            who, weight = raw.get(entry.name) or (_who(entry, exchange), 1)
+        for entry in counting:
+            who, weight = content.get(entry.name, (_who(entry, exchange), 1)) or (None, 1)
             if who is None:
                 continue
-            rivals = [other.quota.limit for other in matching if other is not entry]
-            sure = not rivals or (stated == entry.quota.limit and stated not in rivals)
+            rivals = [other.quota.limit for other in counting if other is not entry]
+            own = stated == entry.quota.limit and stated not in rivals
             counted = self.groups.setdefault((entry.name, who), CountedCalls())
-            if entry.weigh and entry.name not in raw:
-                weight = Weigher(entry.weigh).of_parsed(None, exchange.body, None, None)
-            counted.add(exchange, UNSURE if kind == REFUSED and not sure else kind, weight)
+            counted.add(exchange, UNSURE if kind == REFUSED and rivals and not own else kind, weight)
             if len(exchange.operations) > 1:  # they may count one by one (U11)
                 counted.add(exchange, UNSURE, len(exchange.operations) - 1)
-            own = stated == entry.quota.limit and stated not in rivals and entry.algorithm != "concurrency"
-            sure_reply = kind == ADMITTED and not exchange.old and not exchange.repeat
-            if own and sure_reply and exchange.remaining is not None:
+            states = own and kind == ADMITTED and not exchange.old and not exchange.repeat
+            if states and exchange.remaining is not None and entry.algorithm != "concurrency":
                 counted.add_stated(exchange, entry.quota.limit - exchange.remaining)
 
     def settle(self, watermark: Micros, run: ObservedRun) -> None:
         """Judge every window at the end."""
         if watermark != DISTANT_FUTURE:
             return
-        for entry in self.options.policy.windows:
+        kept, windows = run.header.request_headers, self.options.policy.windows
+        unkept = kept is not None and not headers_read(windows).issubset(map(str.lower, kept))
+        for entry in windows:
             rule = f"{FAMILY}.{entry.name}"
             if entry.per == "client":
                 self.tally.open(rule, "a trace does not say from which address a call came")
-            elif entry.name in self.blind:
-                self.tally.open(rule, "the trace has no headers of some requests, which this window reads")
+            elif unkept or entry.name in self.blind:
+                self.tally.open(rule, "the trace does not show of every call what windows read of it")
             elif not steady(run):
                 self.tally.open(rule, "the clock of the rate windows was changed while running")
             else:
@@ -250,7 +256,7 @@ class TableJudge(Judge):
 
     def _judge_window(self, entry: WindowEntry, who: str, counted: CountedCalls, run: ObservedRun) -> None:
         rule, options = f"{FAMILY}.{entry.name}", self.options
-        names = (stated_reading(entry),) if entry.algorithm else options.candidates("window")
+        names = (entry.algorithm,) if entry.algorithm else options.candidates("window")
         calls = counted.window(entry, who, run)
         examined = examine(TableReadings(calls, names, options.candidates("refused_calls_count")), {})
         if not examined.acting:
@@ -272,11 +278,6 @@ class TableJudge(Judge):
         else:
             against = with_readings(examined.against[examined.acting[0]], examined)
             self.tally.broke(REMAINING, against, case=about)
-
-
-def stated_reading(entry: WindowEntry) -> str:
-    """Return the reading that is held against calls of a window whose algorithm is stated."""
-    return "places" if entry.algorithm == "concurrency" else entry.algorithm or ""
 
 
 def _who(entry: WindowEntry, exchange: Observation) -> str | None:

@@ -142,6 +142,8 @@ class WindowCalls:
     began: Micros
     """When the trace began, from which evidence counts."""
     fresh: bool = False
+    lasting: bool = False
+    """Whether `limit` are at once, each of which is under way for `length`."""
 
     @property
     def short(self) -> Micros:
