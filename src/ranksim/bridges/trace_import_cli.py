@@ -45,8 +45,8 @@ def import_trace(
 
     Keys are told apart by their tokens, which are written nowhere; accounts come from GET /v1/account. What
     was not recorded counts neither for nor against the deployment. On a terminal it asks whose the keys are
-    of which no account was recorded. Tables of what accounts used (CSV, Parquet) are
-    for `ranksim price import`.
+    of which no account was recorded. Tables of what accounts used (CSV, Parquet) are for
+    `ranksim price import`.
 
     Example: ranksim trace import session.har --out trace.jsonl
     """

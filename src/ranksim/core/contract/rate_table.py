@@ -164,6 +164,7 @@ class WindowEntry(Frozen):
 
     `headers` further narrows what matches, to calls each of whose named request headers fits a pattern; one
     that is not there is empty, as for `per`.
+
     A call takes 1, or what it states where `weigh` says. `algorithm` is open where it is not stated; `burst`
     is how many calls a gcra admits at once, where that is not the limit. Under `concurrency` the limit is of
     calls at once, each of which is under way for the time beside it.

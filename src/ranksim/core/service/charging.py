@@ -10,6 +10,14 @@ READING = ("GET", "HEAD")
 KEYLESS = frozenset(operation.name for operation in OPERATIONS.values() if operation.keyless)
 """The operations that need no key (S39)."""
 
+PREFLIGHT = "OPTIONS"
+"""The method of a CORS preflight, which needs no key (U80, U86, U87)."""
+
+
+def needs_key(call: Call) -> bool:
+    """Return whether a call is for those alone who have a key."""
+    return call.operation not in KEYLESS and call.method != PREFLIGHT
+
 
 def charged_classes(policy: Policy) -> dict[str, RateClass]:
     """Return the class by operation where a call over REST always costs one unit of one class.
@@ -33,3 +41,17 @@ def nominal_class(policy: Policy, call: Call) -> RateClass:
     if operation is not None:
         return operation.rate_class(policy)
     return RateClass.READ if call.method in READING else RateClass.WRITE
+
+
+def charged_class(policy: Policy, call: Call) -> RateClass | None:
+    """Return the class a call is charged in; None for a dry run that is free (U10, U87)."""
+    operation, dry_run_class = OPERATIONS.get(call.operation), policy.assumptions.dry_run_class
+    if (
+        dry_run_class != "same"
+        and operation is not None
+        and operation.spends
+        and call.body is not None
+        and call.body.get("dry_run") is True
+    ):
+        return RateClass.READ if dry_run_class == "read" else None
+    return nominal_class(policy, call)

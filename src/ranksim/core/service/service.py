@@ -17,25 +17,17 @@ from ranksim.core.rules.access import resolve
 from ranksim.core.rules.books import Books
 from ranksim.core.service import administration, deliveries, jobs, saved_state
 from ranksim.core.service.calls import Answer, Call, Fault, Reply, StartJob, Step
-from ranksim.core.service.charging import KEYLESS, charged_classes, nominal_class
+from ranksim.core.service.charging import PREFLIGHT, charged_classes
 from ranksim.core.service.consulted import Consulting
 from ranksim.core.service.context import JOB_ENDS, Context, Request
 from ranksim.core.service.errors import problem
 from ranksim.core.service.events import CallGranted, CallJoined, CallRefused, WindowRefused
 from ranksim.core.service.operations import OPERATIONS, Operation
-from ranksim.core.service.rate_limits import (
-    caller_has_room,
-    charge_caller,
-    charge_key,
-    charge_window,
-    format_retry_after,
-    key_has_room,
-    rates_waived,
-    show_only,
-)
+from ranksim.core.service.rate_limits import charge_window, format_retry_after
 from ranksim.core.service.replies import nothing
-from ranksim.core.service.state import Account, Event, Key, State, Stored
-from ranksim.core.service.window_table import charge_replies, charge_table, key_window
+from ranksim.core.service.state import Account, Event, State, Stored
+from ranksim.core.service.traffic import charge_request, has_room
+from ranksim.core.service.window_table import charge_replies, key_window
 
 FAULTS = {
     "internal_error": "The service failed to answer.",
@@ -47,9 +39,6 @@ FAULTS = {
     "validation_failed": "The query has a parameter that is unknown.",
 }
 """What a driver can find wrong with a request, in the order of U86; a failure of its own comes first."""
-
-PREFLIGHT = "OPTIONS"
-"""The method of a CORS preflight, which needs no key (U80, U86, U87)."""
 
 UNEVENTFUL = frozenset({"ok", "error", "dry_run", "replayed"})
 """Outcomes of calls that had nothing to do with the books."""
@@ -140,12 +129,7 @@ class Service:
 
         Nothing is charged. Where the answer is False, a request of these classes is answered 401 or 429.
         """
-        ctx = self._ctx
-        if not _needs_key(call):
-            return caller_has_room(ctx, call.caller, traffic_now)
-        key = resolve(ctx.state.keys, call.key, call.environment)
-        graphql = call.surface == "graphql"
-        return key is not None and key_has_room(ctx, key, classes, traffic_now, graphql=graphql)
+        return has_room(self._ctx, call, classes, traffic_now)
 
     def written(self, reply: Reply, now: int) -> None:
         """Note that a reply was written: its Idempotency-Key is no longer in flight (U92, U30)."""
@@ -260,7 +244,7 @@ class Service:
                 or len(calls) > 1
                 or state.waived
             ):
-                refused = self._charge_otherwise(calls, key, traffic_now, headers)
+                refused = charge_request(ctx, calls, key, traffic_now, headers)
             else:
                 window, ring = key.windows[rate_class], key.rings[rate_class]
                 refused = charge_window(ctx, window, ring, rate_class.label, traffic_now, headers)
@@ -294,71 +278,6 @@ class Service:
             self._ctx.events.append(CallRefused(now, account, operation, reply.check, reply.code))
         elif reply.outcome == "joined":
             self._ctx.events.append(CallJoined(now, account, operation))
-
-    def _charge_otherwise(
-        self, calls: Sequence[Call], key: Key | None, now: int, headers: dict[str, str]
-    ) -> Reply | None:
-        """Charge a request that does not simply cost a key one unit of one class: its 401 or 429, or None.
-
-        It needs no key or has none that is usable, is of GraphQL, a dry run in a class of its own (U10), or
-        limits are waived.
-        """
-        keyless = not any(map(_needs_key, calls))
-        if self.policy.windows and (keyless or key is not None):
-            return charge_table(self._ctx, calls, None if keyless else key, now, headers)
-        if keyless:
-            return charge_caller(self._ctx, calls[0].caller, RateClass.READ, now, headers)
-        if key is None:
-            return self._refuse_access(calls, now, headers)
-        return self._charge_key(calls, key, now, headers)
-
-    def _refuse_access(self, calls: Sequence[Call], now: int, headers: dict[str, str]) -> Reply:
-        """Answer 401, or 429 where too many such requests come (U9, U86, U87).
-
-        Where the limiter comes first it knows tokens, not keys: it counts a bad one like any other, in the
-        class of the request, and cannot tell whether it is valid elsewhere (E48).
-        """
-        ctx, first = self._ctx, calls[0]
-        caller, rate_class = first.caller, RateClass.READ
-        if ctx.policy.assumptions.limiter_order == "limiter_first" and first.key:
-            rate_class = max(nominal_class(ctx.policy, call) for call in calls)
-            caller = f"{first.environment} {first.key} {rate_class.label}"
-        if ctx.policy.windows:
-            limited = charge_table(ctx, calls, None, now, headers)
-        else:
-            limited = charge_caller(ctx, caller, rate_class, now, headers)
-        if limited is not None:
-            return limited
-        headers["WWW-Authenticate"] = "Bearer"
-        return problem(ctx.policy, "unauthorized", "The request carries no valid API key.")
-
-    def _charge_key(self, calls: Sequence[Call], key: Key, now: int, headers: dict[str, str]) -> Reply | None:
-        """Charge a key for a request, over GraphQL as a whole or field by field (S4, U11)."""
-        ctx = self._ctx
-        charged = [rate_class for call in calls if (rate_class := self._class_of(call)) is not None]
-        graphql = calls[0].surface == "graphql"
-        if not charged:
-            show_only(ctx, key, nominal_class(ctx.policy, calls[0]), now, headers, graphql=graphql)
-            return None
-        if len(charged) > 1 and (not graphql or ctx.policy.assumptions.graphql_cost != "field"):
-            charged = [max(charged)]
-        return charge_key(ctx, key, charged, now, headers, graphql=graphql)
-
-    def _class_of(self, call: Call) -> RateClass | None:
-        """Return the class a call is charged in; None for a dry run that is free (U10, U87), or a waiver."""
-        if rates_waived(self._ctx):
-            return None
-        assumptions = self._ctx.policy.assumptions
-        operation = OPERATIONS.get(call.operation)
-        if (
-            assumptions.dry_run_class != "same"
-            and operation is not None
-            and operation.spends
-            and call.body is not None
-            and call.body.get("dry_run") is True
-        ):
-            return RateClass.READ if assumptions.dry_run_class == "read" else None
-        return nominal_class(self._ctx.policy, call)
 
     def _execute(self, request: Request, owner: str, index: int) -> Reply:
         """Faults of form, Idempotency-Key, handler; and what the six checks made of the call."""
@@ -569,10 +488,6 @@ class Service:
 
 _NOBODY = Account("", "", "", "", "", 0, Books())
 """The account of a request that needs no key (S39)."""
-
-
-def _needs_key(call: Call) -> bool:
-    return call.operation not in KEYLESS and call.method != PREFLIGHT
 
 
 def _is_echoed(sent: str) -> bool:

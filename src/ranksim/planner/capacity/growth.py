@@ -140,13 +140,13 @@ def growth_sentence(months: Sequence[GrownMonth], now: str | None) -> str:
 
 def _span(group: Sequence[GrownMonth], last: GrownMonth) -> str:
     first, end = group[0].month, group[-1].month
-    if first == 1:
-        return (
-            f"in all {end} months" if end == last.month else f"until month {end}" if end > 1 else "in month 1"
-        )
+    if first == 1 and end == last.month:
+        return f"in all {end} months"
     if end == last.month:
         return f"from month {first}"
-    return f"in month {first}" if first == end else f"in months {first} to {end}"
+    if first == end:
+        return f"in month {first}"
+    return f"until month {end}" if first == 1 else f"in months {first} to {end}"
 
 
 def _cost(months: Sequence[GrownMonth]) -> str:

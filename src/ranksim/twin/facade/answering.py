@@ -84,7 +84,7 @@ class ServiceRequest:
         """Apply a fault before the effect; return whether the request goes on."""
         call = self.request.call
         if fault.delay_s:
-            await self._hold(fault.delay_s)
+            await self._delay(fault.delay_s)
         if fault.drop == "before":
             self._log(self.twin.now(), None)
             _drop(self.scope)
@@ -99,15 +99,15 @@ class ServiceRequest:
             return False
         return True
 
-    async def _hold(self, seconds: float) -> None:
-        """Hold the request back, as a fault wants; it is cancelled when the server ends."""
-        task, held = asyncio.current_task(), self.twin.held
+    async def _delay(self, seconds: float) -> None:
+        """Delay the request, as a fault wants; it is cancelled when the server ends."""
+        task, delayed = asyncio.current_task(), self.twin.delayed_requests
         assert task is not None
-        held.add(task)
+        delayed.add(task)
         try:
             await asyncio.sleep(seconds)
         finally:
-            held.discard(task)
+            delayed.discard(task)
 
     async def respond(self, ask: Callable[[], Awaitable[HttpResponse]]) -> None:
         """Send what the service answers, once it is kept; note that it was written.
@@ -169,7 +169,7 @@ class ServiceRequest:
             part = body[begin : min(begin + size, until)]
             await self.send({"type": "http.response.body", "body": part, "more_body": True})
             if fault.bytes_per_second:
-                await self._hold(size / rate)
+                await self._delay(size / rate)
         if fault.drop:
             _drop(self.scope, (status, headers, body[:until]))
             return
@@ -178,7 +178,7 @@ class ServiceRequest:
     async def _suffer_late(self, fault: InjectedFault, answer: HttpResponse) -> None:
         """Let an answer be late, and another, as a fault wants, and say so in it."""
         if fault.delay_after_s:
-            await self._hold(fault.delay_after_s)
+            await self._delay(fault.delay_after_s)
         if fault.answer is not None and not fault.fails:
             answer.status, answer.headers, answer.body = answer_by(
                 fault.answer, answer.status, answer.headers, answer.body, answer.at

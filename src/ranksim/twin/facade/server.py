@@ -37,13 +37,13 @@ BACKLOG = 2048
 
 
 class _Server(uvicorn.Server):
-    """Drops what faults hold back before it waits for the other requests to end."""
+    """Drops the requests that faults delay before it waits for the others to end."""
 
-    held: Collection[Task[Any]] = ()
+    delayed_requests: Collection[Task[Any]] = ()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End: no request is taken any more, those under way are answered."""
-        for task in tuple(self.held):
+        for task in tuple(self.delayed_requests):
             task.cancel()
         await super().shutdown(sockets)
 
@@ -60,7 +60,7 @@ def serve_until_stopped(
     spare_the_collector()
     give_memory_back()
     server = _Server(configured(app, limits, lifespan="on"))
-    server.held = app.twin.held
+    server.delayed_requests = app.twin.delayed_requests
 
     def stop(*_: object) -> None:
         # uvicorn minds signals once it runs, and raises them again when it has stopped.

@@ -103,8 +103,8 @@ class Twin:
         """The requests that came over HTTP; None remembers none."""
         self.replies: Counter[tuple[str, int]] = Counter()
         """Operations answered, by name and status; an answer that a fault dropped is none."""
-        self.held: set[asyncio.Task[Any]] = set()
-        """The requests that faults hold back."""
+        self.delayed_requests: set[asyncio.Task[Any]] = set()
+        """The requests that faults delay."""
         self.sent_events = SentEvents()
         self.attempt_counts: Counter[str] = Counter()
         """Attempts answered, by how; see `count_answers`."""
