@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from tempfile import TemporaryDirectory
 
 import nbformat
 import pytest
@@ -15,6 +16,7 @@ from nbformat import NotebookNode
 from nbmake import nb_run, pytest_items
 from nbmake.nb_result import NotebookError, NotebookResult
 from nbmake.nb_run import NotebookRun
+from traitlets.config import Config
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -25,8 +27,11 @@ METADATA = {
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    patient = partial(NotebookClient, startup_timeout=600, iopub_timeout=600)  # a busy machine is no failure
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as sockets:
+        # Ports are chosen before the kernel binds them, and another process may take them in between; files are its own.
+        private = Config(KernelManager={"transport": "ipc", "ip": f"{sockets}/kernel"})
+        # A busy machine is no failure.
+        patient = partial(NotebookClient, startup_timeout=600, iopub_timeout=600, config=private)
         patch.setattr(nb_run, "NotebookClient", patient)
         patch.setattr(pytest_items, "NotebookRun", Recorded if item.config.option.overwrite else Checked)
         return (yield)
