@@ -28,7 +28,7 @@ METADATA = {
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as sockets:
-        # Ports are chosen before the kernel binds them, and another process may take them in between; files are its own.
+        # A port is chosen before the kernel binds it, and may be taken by then; files are its own.
         private = Config(KernelManager={"transport": "ipc", "ip": f"{sockets}/kernel"})
         # A busy machine is no failure.
         patient = partial(NotebookClient, startup_timeout=600, iopub_timeout=600, config=private)

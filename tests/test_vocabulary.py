@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -21,10 +22,26 @@ def quickstart(**more: Any) -> rs.Result:
     return rs.run(rs.Scenario.load(ROOT / "scenarios" / "quickstart.yaml").replace(**WORLD), seed=1, **more)
 
 
+def calibrated() -> rs.Calibration:
+    """Calibrate by what the quickstart shows."""
+    with TemporaryDirectory() as folder:
+        trace = Path(folder, "trace.jsonl")
+        quickstart(trace=trace)
+        return rs.calibrate(trace)
+
+
 RESULTS: dict[str, Callable[[], Any]] = {
     "run": quickstart,
     "why": lambda: quickstart().why("refusals.quota_exhausted", futures=2),
     "compare": lambda: rs.compare(PRICING / "trace.jsonl"),
+    "limits": lambda: rs.limits(PRICING / "trace.jsonl", "60/60s", by="key"),
+    "calibrate": calibrated,
+    "Result.compare": lambda: quickstart(settings={"scenario.pools.rank_run.capacity": 8}).compare(
+        quickstart()
+    ),
+    "simulate_fleet": lambda: rs.simulate_fleet(
+        rs.Population.load(PRICING / "population.yaml"), rs.Policy(), seed=1
+    ),
     "capacity.fit": lambda: rs.capacity.fit(rs.capacity.Portfolio(domains=3, keywords=30, pairings=2)),
     "capacity.largest": lambda: rs.capacity.largest(rs.capacity.Portfolio(domains=3, keywords=30), "pro"),
     "capacity.slot_use": lambda: rs.capacity.slot_use(rs.capacity.Churn(keywords=100), limit=2_000),
@@ -36,7 +53,7 @@ RESULTS: dict[str, Callable[[], Any]] = {
 }
 """By the name that makes it, a small result of each kind."""
 
-SLOW = ("why", "price.compare")
+SLOW = ("why", "price.compare", "calibrate")
 
 
 @pytest.fixture(

@@ -21,6 +21,10 @@ MOST_DRAWN = 12
 """Metrics of a comparison that a figure shows."""
 
 
+BESIDE_NAMES = 44
+"""Characters of a line of the figure's title: names of metrics leave the Axes half of the width."""
+
+
 class MetricEstimate(Estimate):
     """An estimate that shows itself in its `unit`, as `value` is; `mean`, `low` and `high` are µs or µUSD."""
 
@@ -58,6 +62,16 @@ class MetricComparison(Sequence[Row]):
         self.rows = tuple(rows)
 
     @property
+    def tables(self) -> dict[str, list[Row]]:
+        """All rows as `metrics`, those that changed first."""
+        return {"metrics": sorted(self.rows, key=lambda row: not row["difference"])}
+
+    @property
+    def plots(self) -> tuple[str, ...]:
+        """The names of the plots; none where nothing that can be drawn changed."""
+        return ("changed",) if self._drawable() else ()
+
+    @property
     def changed(self) -> tuple[Row, ...]:
         """The rows of metrics whose mean differs."""
         return tuple(row for row in self.rows if row["difference"])
@@ -76,13 +90,33 @@ class MetricComparison(Sequence[Row]):
         return f"<Comparison of {self.first} with {self.second}: {self._counts()}>"
 
     def _repr_html_(self) -> str:
-        title = f"{self.first} (first) compared with {self.second} (second)"
-        return fragment(title, [f"{self._counts().capitalize()}."], [self._view()] if self.changed else [])
+        return fragment(
+            self._title(), [f"{self._counts().capitalize()}."], [self._view()] if self.changed else []
+        )
 
     def _counts(self) -> str:
         changed = f"{units.many(len(self.changed), 'metric')} of {units.count(len(self.rows))} changed"
         chance = sum(row["low"] is not None and row["low"] <= 0 <= row["high"] for row in self.changed)
         return f"{changed}, {units.count(chance)} of them perhaps by chance" if chance else changed
+
+    def page(self, plots: bool = True) -> str:
+        """Return an HTML page: what changed, drawn unless without `plots`, and how much perhaps by chance.
+
+        Raises BadInput without matplotlib.
+        """
+        from ranksim.report.figure import new_figure, to_svg
+        from ranksim.report.page import tables_page
+
+        drawn = {}
+        for name in self.plots if plots else ():
+            figure = new_figure()
+            self.plot(name, figure.subplots())
+            drawn[name] = to_svg(figure)
+        views = [self._view()] if self.changed else []
+        return tables_page(self._title(), [f"{self._counts().capitalize()}."], views, drawn)
+
+    def _title(self) -> str:
+        return f"{self.first} (first) compared with {self.second} (second)"
 
     def _view(self) -> View:
         rows = [
@@ -96,16 +130,15 @@ class MetricComparison(Sequence[Row]):
         ]
         return View("What changed", ("metric", "first", "second", "difference"), 1, tuple(rows))
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, name: str = "changed", ax: Axes | None = None) -> Axes:
         """Draw the metrics that changed most, by how many percent, with intervals.
 
         Instants, and what there was none of before, have no percentage.
-        Raises BadInput where nothing else changed, or without matplotlib.
+        Raises BadInput where nothing else changed, for another name, or without matplotlib.
         """
-        rows = sorted(
-            (row for row in self.changed if row["second"] and row["unit"] != "instant"),
-            key=lambda row: -abs(row["difference"] / row["second"]),
-        )[:MOST_DRAWN]
+        if name != "changed":
+            raise BadInput(f"plot: expected changed, found {name!r}")
+        rows = self._drawable()
         if not rows:
             raise BadInput(f"plot: no metric of {self.second!r} changed; `frame()` has all")
         from ranksim.report.figure import BLUE, new_figure, or_value, plain_axes, title
@@ -118,18 +151,25 @@ class MetricComparison(Sequence[Row]):
         ax.set_yticks(range(len(rows)), [row["metric"] for row in reversed(rows)])
         ax.axvline(0, color="0.6", linewidth=0.8)
         ax.set_xlabel("change, %")
-        title(ax, self._counts().capitalize())
+        title(ax, self._counts().capitalize(), BESIDE_NAMES)
         plain_axes(ax, "x")
         return ax
 
-    def frame(self, integers: bool = False) -> pd.DataFrame:
+    def _drawable(self) -> list[Row]:
+        """The rows of what changed most in per cent, as many as a figure shows."""
+        rows = (row for row in self.changed if row["second"] and row["unit"] != "instant")
+        return sorted(rows, key=lambda row: -abs(row["difference"] / row["second"]))[:MOST_DRAWN]
+
+    def frame(self, name: str = "metrics", integers: bool = False) -> pd.DataFrame:
         """Return all rows as a pandas frame, those that changed first.
 
         Instants are UTC datetimes, durations timedeltas, and money is in dollars; with `integers` they stay
-        µs and µUSD. Raises BadInput without pandas.
+        µs and µUSD. Raises BadInput for another name, or without pandas.
         """
+        if name not in self.tables:
+            raise BadInput(f"frame: expected metrics, found {name!r}")
         pandas = imported("pandas", "frames need pandas", "plots")
-        rows = sorted(self.rows, key=lambda row: not row["difference"])
+        rows = self.tables[name]
         frame: pd.DataFrame = pandas.DataFrame(rows)
         if rows and not integers:
             frame = with_units_of_rows(frame, ["first", "second"])

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -120,7 +121,7 @@ def limits_command(
     if not all(probing):
         paths = [Path(text) for text in source]
         judgement = _recorded(paths, limit or (), windows, by, longest, statuses, shared=shared)
-        _report(judgement, " ".join(source), html, junit, json=json)
+        _report(replace(judgement, about=" ".join(source)), html, junit, json=json)
         return
     from ranksim.judge.limits.probing import ProbePlan, as_trace, probe
 
@@ -141,7 +142,7 @@ def limits_command(
         judgement, calls = probe(plan, tell)
     if out is not None:
         as_trace(calls, plan.endpoint.url).write(out)
-    _report(judgement, source[0], html, junit, json=json)
+    _report(replace(judgement, about=source[0]), html, junit, json=json)
 
 
 def _statuses(text: str) -> tuple[int, ...]:
@@ -272,15 +273,10 @@ def _agreed(plan: "ProbePlan", *, yes: bool) -> bool:
     return True
 
 
-def _report(
-    judgement: "JudgedLimits", about: str, html: Path | None, junit: Path | None, *, json: bool
-) -> None:
+def _report(judgement: "JudgedLimits", html: Path | None, junit: Path | None, *, json: bool) -> None:
     from ranksim.core.files import write_text
-    from ranksim.judge.limits.limits import as_document
     from ranksim.judge.limits.lines import WIDTH
-    from ranksim.judge.limits.page import limits_page
     from ranksim.judge.report.junit import junit_of_checks
-    from ranksim.report.document import as_text
 
     if junit is not None:
         cases = {
@@ -291,8 +287,8 @@ def _report(
         }
         write_text(junit, junit_of_checks("limits", cases))
     if html is not None:
-        write_text(html, limits_page(judgement, about))
+        write_text(html, judgement.page())
     text = wrapped(f"{judgement.summary()}\n", WIDTH)
-    print_out(as_text(as_document(judgement, about)) if json else text)
+    print_out(judgement.to_json() if json else text)
     if judgement.broken:
         raise typer.Exit(BROKEN)

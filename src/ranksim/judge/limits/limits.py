@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.contract.quota import RateQuota
@@ -16,21 +17,52 @@ from ranksim.judge.limits.judged import LimitVerdict
 from ranksim.judge.limits.lines import WIDTH, judgement_lines
 from ranksim.judge.limits.parts import LimitOf, judge_part
 from ranksim.judge.limits.recordings import by_who, read_calls
-from ranksim.report.document import document, number
+from ranksim.report.answer import ReadyAnswer
+from ranksim.report.document import MetricShown, number
+from ranksim.report.table_spec import Tables, TableSpec
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_PARTS = 100
 """Whose calls are judged apart, at most: those with the most calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedLimits:
+LIMITS = TableSpec(
+    visible={"who": "text", "verdict": "text", "algorithm": "text", "limit": "count", "length": "duration"}
+    | dict.fromkeys(("calls", "admitted", "refused"), "count"),
+    title="Limits",
+)
+EVIDENCE = TableSpec(
+    others={"length": "duration"}, columns=("who", "limit", "length", "algorithm", "says", "exchanges")
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class JudgedLimits(ReadyAnswer):
     """What calls show of rate limits: `parts` has each limit for each who is limited."""
+
+    kind = "limits"
+    TABLES = MappingProxyType({"limits": LIMITS, "evidence": EVIDENCE})
+    plots = ("window",)
 
     parts: tuple[LimitOf, ...]
     scope: tuple[tuple[str, str], ...] = ()
     """Of further callers and addresses that were tried, whether each has a limit of its own."""
     ended: str = ""
     """Why probing ended before all was decided."""
+    about: str = "calls"
+    """What was judged, by its name."""
+
+    @property
+    def title(self) -> str:
+        """The title of the page and of the document."""
+        return f"Rate limit of {self.about}"
+
+    @property
+    def sentence(self) -> str:
+        """The first line of the summary, whether the limit holds."""
+        return self.summary().partition("\n")[0][WIDTH:]
 
     @property
     def holds(self) -> bool:
@@ -65,6 +97,35 @@ class JudgedLimits:
     def __bool__(self) -> bool:
         raise TypeError("a judgement of limits is neither true nor false; ask its `holds`, or its `broken`")
 
+    def tables(self) -> Tables:
+        """A row for each limit of each who is limited; what each algorithm cannot explain, by which calls."""
+        return {"limits": [_row(part) for part in self.parts], "evidence": [*_evidence_rows(self.parts)]}
+
+    def metrics(self) -> dict[str, MetricShown]:
+        """How much was judged, and with what verdict."""
+        counts = {
+            "calls": sum(part.count for part in self.parts),
+            "limits.judged": len(self.parts),
+            "limits.broken": len(self.broken),
+            "limits.holding": sum(part.judged.holds for part in self.parts),
+        }
+        return {name: number("count", count) for name, count in counts.items()}
+
+    def fields(self) -> dict[str, Any]:
+        """Whether all hold, of further callers whose limit they share, and why probing ended early."""
+        return {"holds": self.holds, "scope": dict(self.scope), "ended": self.ended}
+
+    def page(self, plots: bool = True) -> str:
+        """Return what `ranksim limits --html` writes, whose figures are of the page itself."""
+        from ranksim.judge.limits.page import limits_page
+
+        return limits_page(self)
+
+    def _drawn(self, name: str, ax: Axes | None) -> Axes:
+        from ranksim.judge.limits.page import draw_window
+
+        return draw_window((self.broken or self.parts)[0], self.sentence, ax)
+
 
 def limits(
     source: str | Path | Trace | Sequence[LimitedCall],
@@ -86,7 +147,8 @@ def limits(
     calls = read_calls(source, by, longest) if isinstance(source, str | Path | Trace) else source
     if not quotas or not calls:
         raise BadInput(f"limits: expected {'calls' if quotas else 'a limit such as 20/2s'}, judgement none")
-    return judge_calls(calls, quotas, refused=refused, shared=shared)
+    judgement = judge_calls(calls, quotas, refused=refused, shared=shared)
+    return replace(judgement, about=str(source)) if isinstance(source, str | Path) else judgement
 
 
 def judge_calls(
@@ -104,27 +166,6 @@ def judge_calls(
         for quota in parsed
     ]
     return JudgedLimits(tuple(parts))
-
-
-def as_document(judgement: JudgedLimits, about: str) -> dict[str, Any]:
-    """Return a judgement as `ranksim limits --json` prints it."""
-    parts = judgement.parts
-    numbers = {
-        "calls": sum(part.count for part in parts),
-        "limits.judged": len(parts),
-        "limits.broken": len(judgement.broken),
-        "limits.holding": sum(part.judged.holds for part in parts),
-    }
-    return document(
-        "limits",
-        about,
-        answer=judgement.summary().partition("\n")[0][WIDTH:],
-        metrics={name: number("count", value) for name, value in numbers.items()},
-        tables={"limits": [_row(part) for part in parts], "evidence": [*_evidence_rows(parts)]},
-        holds=judgement.holds,
-        scope=dict(judgement.scope),
-        ended=judgement.ended,
-    )
 
 
 def _row(part: LimitOf) -> dict[str, Any]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from html import escape
+from typing import TYPE_CHECKING, Any
 
+from ranksim.core.clock import SECOND
 from ranksim.judge.limits.judged import ALGORITHMS, LimitVerdict
 from ranksim.judge.limits.limits import JudgedLimits
 from ranksim.judge.limits.lines import WIDTH
 from ranksim.judge.limits.parts import LimitOf
 from ranksim.judge.report.judgement_figures import FIGURES, staircase
 from ranksim.report.page import html_document
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FOOTER = (
     "<footer>A limit is broken only where no placement of the calls within the time that each took explains "
@@ -20,15 +25,15 @@ MOST_FIGURES = 5
 """Callers whose window is drawn, at most."""
 
 
-def limits_page(judgement: JudgedLimits, about: str) -> str:
+def limits_page(judgement: JudgedLimits) -> str:
     """Return the page: the verdict, what each algorithm fails on, and a window as a staircase."""
-    body = [f"<h1>Rate limit of {escape(about)}</h1>"]
+    body = [f"<h1>{escape(judgement.title)}</h1>"]
     body.append(f'<p class="answer {_tone(judgement)}">{escape(_answer(judgement))}</p>')
     body.append(_table(judgement))
     drawn = judgement.broken or judgement.parts
     for part in drawn[:MOST_FIGURES]:
         body += _part(part, with_name=len(judgement.parts) > 1)
-    return html_document(f"Rate limit of {about}", [*body, FOOTER], FIGURES)
+    return html_document(judgement.title, [*body, FOOTER], FIGURES)
 
 
 def _table(judgement: JudgedLimits) -> str:
@@ -68,7 +73,29 @@ def _part(part: LimitOf, *, with_name: bool) -> list[str]:
     return body
 
 
-def _window(part: LimitOf) -> dict[str, object]:
+def draw_window(part: LimitOf, sentence: str, ax: Axes | None) -> Axes:
+    """Draw the window that the page shows with matplotlib: calls admitted since it began, and refusals."""
+    from ranksim.report.figure import BLUE, GREY, VERMILLION, finish, new_figure, separated
+
+    ax = new_figure().subplots() if ax is None else ax
+    window = _window(part)
+    since = [(call["t"] - window["t"]) / SECOND for call in window["calls"]]
+    length = window["length"] / SECOND
+    times = list(zip(since, window["calls"], strict=True))
+    admitted = [t for t, call in times if call["admitted"] and 0 <= t <= length]
+    refused = [t for t, call in times if not call["admitted"]]
+    ax.axvspan(0, length, color=GREY, alpha=0.15, linewidth=0)
+    ax.axhline(window["limit"], color=VERMILLION, linewidth=1, linestyle="--")
+    ax.step([0, *admitted], range(len(admitted) + 1), where="post", color=BLUE, linewidth=1.5)
+    ax.plot(refused, [0] * len(refused), "x", color=VERMILLION, markersize=5, label="refused")
+    if refused:
+        ax.legend(frameon=False, loc="upper left", fontsize=8)
+    finish(ax, sentence, "seconds since the window began", "calls admitted")
+    separated(ax.yaxis)
+    return ax
+
+
+def _window(part: LimitOf) -> dict[str, Any]:
     """Return the calls of one window: that of the evidence, or the fullest one."""
     judged = part.judged
     calls, length = judged.calls, part.quota.length
@@ -92,7 +119,7 @@ def _window(part: LimitOf) -> dict[str, object]:
         "limit": part.quota.limit,
         "windows": 1 if judged.algorithm == "sliding_log" or part.judged.evidence else 2,
         "t": begins,
-        "since": begins - calls.began,
+        "since": max(0, begins - calls.began),
         "length": length,
         "until": begins + length,
         "calls": [

@@ -15,15 +15,19 @@ from numpy.typing import NDArray
 from ranksim.core.clock import DISTANT_PAST, HOUR
 from ranksim.core.contract.facts import Decision
 from ranksim.core.contract.policy import Policy
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, listed
 from ranksim.core.extras import imported, install_line
 from ranksim.core.money import MICRO_USD
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.population import Population
 from ranksim.planner.fleet.rows import ACTIVITIES, HEALING, LIFTED, OUTCOMES, REFUSED, Integers, Records
+from ranksim.report.table_spec import views_of
+from ranksim.report.tables import View, fragment
+from ranksim.report.units import many, percent
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 NEVER_HAPPENED = -1
 """Stands for an instant that never came."""
@@ -37,6 +41,16 @@ QUANTITIES = {
     **dict.fromkeys(("spend", "spend_peak", "ceiling"), "money"),
 }
 """What the columns of frames are that are instants, durations or money."""
+
+PLAN_COLUMNS = {
+    "plan": "text",
+    **dict.fromkeys(
+        ("accounts", "calls", "admitted", "hit_any", *(f"hit_{code}" for code in CODES)), "count"
+    ),
+    "blocked": "duration",
+    "spend": "money",
+}
+"""What people are shown of each plan: calls, accounts that met each refusal, how long they were blocked."""
 
 MONTH_COLUMNS = ("calls", "admitted", "refused", "limited", "spend", "slots_peak", "blocked")
 
@@ -266,6 +280,76 @@ class FleetResult:
             scalars |= {prefix + name: value for name, value in _scalars(row).items()}
         return scalars
 
+    @property
+    def tables(self) -> dict[str, Records | list[Row]]:
+        """By name what `frame` has: records, or rows, with µs and µUSD."""
+        return {
+            "accounts": self.accounts,
+            "months": self.by_month,
+            "plans": self.plans(),
+            "operations": self.operations(),
+            "log": self.log,
+        }
+
+    @property
+    def sentence(self) -> str:
+        """How many accounts were refused something, and for what most of them."""
+        whole, accounts = self.plans()[-1], len(self.customers)
+        hit = {code: whole[f"hit_{code}"] for code in CODES}
+        if not any(hit.values()):
+            return f"None of {many(accounts, 'account')} was refused anything"
+        most = max(hit, key=hit.__getitem__)
+        refused, of_most = percent(whole["hit_any"] / accounts), percent(hit[most] / accounts)
+        return f"{refused} of {many(accounts, 'account')} were refused something; {of_most} met {most}"
+
+    @property
+    def plots(self) -> tuple[str, ...]:
+        """The names of the plots."""
+        return ("refused",)
+
+    def plot(self, name: str = "refused", ax: Axes | None = None) -> Axes:
+        """Draw for each plan the share of accounts that met each refusal. Raises BadInput."""
+        if name not in self.plots:
+            raise BadInput(f"plot: expected one of {listed(self.plots, name)}, found {name!r}")
+        from ranksim.report.figure import COLOURS, finish, new_figure
+
+        ax = new_figure().subplots() if ax is None else ax
+        rows = self.plans()[:-1]
+        codes = [code for code in CODES if any(row[f"hit_{code}"] for row in rows)] or list(CODES)
+        high = 0.8 / len(rows)
+        for at, row in enumerate(rows):
+            shares = [100 * row[f"hit_{code}"] / row["accounts"] for code in codes]
+            places = [place + (at - (len(rows) - 1) / 2) * high for place in range(len(codes))]
+            ax.barh(places, shares, high, color=COLOURS[at % len(COLOURS)], label=row["plan"])
+        ax.set_yticks(range(len(codes)), codes)
+        ax.invert_yaxis()
+        ax.legend(frameon=False, fontsize=8)
+        return finish(ax, self.sentence, "accounts that met it, %", grid="x")
+
+    def page(self, plots: bool = True) -> str:
+        """Return an HTML page: a row a plan, and the figure unless without `plots`.
+
+        Raises BadInput without matplotlib.
+        """
+        from ranksim.report.figure import new_figure, to_svg
+        from ranksim.report.page import tables_page
+
+        drawn = {}
+        for name in self.plots if plots else ():
+            figure = new_figure()
+            self.plot(name, figure.subplots())
+            drawn[name] = to_svg(figure)
+        lines = [f"{self.sentence}.", *([self.note] if self.note else [])]
+        return tables_page(f"Fleet {self.population.name}", lines, self._views(), drawn)
+
+    def _repr_html_(self) -> str:
+        return fragment(f"Fleet {self.population.name}", [f"{self.sentence}."], self._views())
+
+    def _views(self) -> list[View]:
+        rows = self.plans()
+        shown = {name: of for name, of in PLAN_COLUMNS.items() if name == "plan" or rows[-1][name]}
+        return views_of("By plan", rows, shown)
+
     def frame(self, name: str = "accounts", integers: bool = False) -> pd.DataFrame:
         """A pandas frame of "accounts", "months", "plans", "operations" or "log", with units.
 
@@ -275,16 +359,9 @@ class FleetResult:
         from ranksim.report.frames import with_units
 
         pandas = imported("pandas", "frames need pandas", "plots")
-        tables: Mapping[str, Any] = {
-            "accounts": lambda: self.accounts,
-            "months": lambda: self.by_month,
-            "plans": self.plans,
-            "operations": self.operations,
-            "log": lambda: self.log,
-        }
-        if name not in tables:
-            raise BadInput(f"frame: expected one of {', '.join(tables)}, found {name!r}")
-        frame: pd.DataFrame = pandas.DataFrame(tables[name]())
+        if name not in (tables := self.tables):
+            raise BadInput(f"frame: expected one of {listed(tables, name)}, found {name!r}")
+        frame: pd.DataFrame = pandas.DataFrame(tables[name])
         if integers:
             return frame
         if "first_blocked" in frame:

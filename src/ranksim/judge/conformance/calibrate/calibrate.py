@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.policy import Policy
@@ -18,39 +20,112 @@ from ranksim.judge.conformance.calibrate import policy_file
 from ranksim.judge.conformance.calibrate.cooldowns import FIELDS as OF_COOLDOWNS
 from ranksim.judge.conformance.calibrate.cooldowns import fit_cooldowns
 from ranksim.judge.conformance.calibrate.exclusions import Sign, reset_signs, signs
-from ranksim.judge.conformance.calibrate.measures import measures, phases, statuses
+from ranksim.judge.conformance.calibrate.measures import Measure, Shown, measures, phases, statuses
 from ranksim.judge.conformance.calibrate.outcome import CalibrationOutcome, Choice
 from ranksim.judge.conformance.calibrate.trials import Trials, choices_of
 from ranksim.judge.conformance.history.history import History
 from ranksim.judge.conformance.history.trace_reader import Source, read_history
 from ranksim.judge.conformance.verdict.options import Options
 from ranksim.judge.conformance.verdict.verdicts import Difference, Evidence, Finding, Verdict
+from ranksim.report.answer import ReadyAnswer
+from ranksim.report.document import MetricShown, number
 from ranksim.report.progress import Tell, noted, part, shares
+from ranksim.report.table_spec import Row, Tables, TableSpec
+from ranksim.report.tables import View
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Calibration(CalibrationOutcome):
-    """What a trace pins, and the policy that follows."""
+class Calibration(CalibrationOutcome, ReadyAnswer):
+    """What a trace pins, in the forms of every answer, and the policy that follows."""
 
-    def __repr__(self) -> str:
-        pinned = sum(choice.pinned for choice in self.choices)
-        return f"<Calibration: {pinned} of {len(self.choices)} choices pinned>"
+    kind = "calibrate"
+    TABLES = MappingProxyType(
+        {
+            "choices": TableSpec(title="Choices"),
+            "statuses": TableSpec(),
+            "measures": TableSpec(),
+            "differences": TableSpec(columns=("assumption", "assumed", "found", "says")),
+        }
+    )
 
-    def _repr_html_(self) -> str:
-        from ranksim.report.tables import View, fragment
+    about: str = "a trace"
 
-        rows = tuple(
-            (
-                ", ".join(f"U{number}" for number in choice.numbers),
-                choice.name or choice.says,
-                str(choice.left[0]),
-                str(choice.default),
-            )
+    @property
+    def sentence(self) -> str:
+        """How much is pinned."""
+        return f"{sum(choice.pinned for choice in self.choices)} of {len(self.choices)} choices pinned"
+
+    @property
+    def title(self) -> str:
+        """The title of the page and of the document."""
+        return f"What {self.about} tells of open choices"
+
+    def tables(self) -> Tables:
+        """Choices with what excludes options, statuses that were seen, measures, what differs."""
+        return {
+            "choices": [_choice_row(choice) for choice in self.choices],
+            "statuses": [_status_row(observed) for observed in self.statuses],
+            "measures": [_measure_row(measure) for measure in self.measures],
+            "differences": [
+                {
+                    "assumption": f"U{difference.number}",
+                    "assumed": difference.assumed,
+                    "found": difference.found,
+                    "says": difference.evidence.says,
+                }
+                for difference in self.differences
+            ],
+        }
+
+    def views(self) -> list[View]:
+        """What is pinned, and what is left of all else, with what would pin it."""
+        pinned = tuple(
+            (_numbers(choice), choice.name or choice.says, str(choice.left[0]), str(choice.default))
             for choice in self.choices
             if choice.pinned
         )
-        view = View("Pinned choices", ("number", "choice", "found", "default"), 4, rows)
-        return fragment("Calibration", [f"{len(rows)} of {len(self.choices)} choices pinned"], [view])
+        still = tuple(
+            (_numbers(choice), choice.name or choice.says, ", ".join(map(str, choice.left)), choice.observe)
+            for choice in self.choices
+            if not choice.pinned
+        )
+        views = (
+            View("Pinned choices", ("number", "choice", "found", "default"), 4, pinned),
+            View("Open choices", ("number", "choice", "left", "what would pin it"), 4, still, folded=True),
+        )
+        return [view for view in views if view.rows]
+
+    def metrics(self) -> dict[str, MetricShown]:
+        """How many choices there are, and how many are pinned."""
+        counts = {"total": len(self.choices), "pinned": sum(choice.pinned for choice in self.choices)}
+        return {f"choices.{name}": number("count", count) for name, count in counts.items()}
+
+    def fields(self) -> dict[str, Any]:
+        """The rules that deviate whatever is assumed."""
+        return {"deviating": [finding.rule.name for finding in self.deviating]}
+
+    @property
+    def plots(self) -> tuple[str, ...]:
+        """The names of the plots; none where nothing is excluded."""
+        return ("options",) if any(choice.against for choice in self.choices) else ()
+
+    def _drawn(self, name: str, ax: Axes | None) -> Axes:
+        """Draw how many options are left, and how many are excluded, of each choice that lost any."""
+        from ranksim.report.figure import BLUE, GREY, finish, new_figure
+
+        ax = new_figure().subplots() if ax is None else ax
+        choices = [choice for choice in self.choices if choice.against]
+        left = [len(choice.left) for choice in choices]
+        excluded = [len(choice.against) for choice in choices]
+        ax.barh(range(len(choices)), left, color=BLUE, label="left")
+        ax.barh(range(len(choices)), excluded, left=left, color=GREY, label="excluded")
+        ax.set_yticks(range(len(choices)), [choice.name or "scope" for choice in choices])
+        ax.invert_yaxis()
+        ax.legend(frameon=False, fontsize=8)
+        return finish(ax, self.sentence, "options", grid="x")
 
     def policy(self) -> Policy:
         """The policy of this deployment, as far as it is pinned; the rest is as in the policy given."""
@@ -81,7 +156,59 @@ def calibrate(
     with noted("calibrating", progress) as tell:
         passed = shares(part(tell, 0.0, READING))
         history = source if isinstance(source, History) else read_history(source, passed=passed)
-        return _calibrated(history, Options.of(policy), enough, tell)
+        outcome = _calibrated(history, Options.of(policy), enough, tell)
+    return replace(outcome, about=str(source)) if isinstance(source, str | Path) else outcome
+
+
+def _numbers(choice: Choice) -> str:
+    return ", ".join(f"U{number}" for number in choice.numbers)
+
+
+def _choice_row(choice: Choice) -> Row:
+    excluded = [
+        {
+            "value": value,
+            "says": evidence.says,
+            "exchanges": list(evidence.exchanges),
+            "deliveries": list(evidence.deliveries),
+        }
+        for value, evidence in choice.against.items()
+    ]
+    return {
+        "name": choice.name,
+        "assumptions": [f"U{number}" for number in choice.numbers],
+        "says": choice.says,
+        "default": choice.default,
+        "left": list(choice.left),
+        "pinned": choice.pinned,
+        "excluded": excluded,
+        "observe": choice.observe,
+    }
+
+
+def _status_row(observed: Shown) -> Row:
+    return {
+        "name": observed.name,
+        "assumptions": observed.number.split(", "),
+        "default": observed.default,
+        "status": observed.status,
+        "seen": {str(status): count for status, count in observed.seen.items()},
+        "example": observed.example,
+    }
+
+
+def _measure_row(measure: Measure) -> Row:
+    return {
+        "name": measure.name,
+        "account": measure.account,
+        "assumption": f"U{measure.number}",
+        "low": measure.low,
+        "high": measure.high,
+        "unit": measure.unit,
+        "count": measure.count,
+        "exchanges": list(measure.exchanges),
+        "fit": None if measure.fit is None else measure.fit.model_dump(mode="json"),
+    }
 
 
 def _calibrated(history: History, options: Options, enough: Callable[[], bool], tell: Tell) -> Calibration:

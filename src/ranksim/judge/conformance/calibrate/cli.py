@@ -1,7 +1,7 @@
 """`ranksim trace calibrate`: what a trace tells about the open choices of a deployment."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -37,7 +37,6 @@ def calibrate(
     from ranksim.core.contract.policy import Policy
     from ranksim.core.files import check_outputs, write_file
     from ranksim.judge.conformance.calibrate.calibrate import calibrate as examine
-    from ranksim.report.document import as_text
     from ranksim.report.progress import show_progress
     from ranksim.report.terminal import print_out, say
 
@@ -48,7 +47,7 @@ def calibrate(
     if out is not None:
         write_file(out, outcome.dump())
     if json:
-        print_out(as_text(as_document(outcome, trace)))
+        print_out(outcome.to_json())
     else:
         print_out(outcome.dump() if out is None else f"{summary(outcome)}\nWritten to {out}\n")
     for finding in outcome.deviating:
@@ -71,81 +70,3 @@ def summary(outcome: "Calibration") -> str:
     lines.append(f"{len(outcome.statuses)} statuses seen, {measured}")
     lines += [f"  {measure_text(measure)}" for measure in outcome.measures]
     return "\n".join(lines)
-
-
-def as_document(outcome: "Calibration", trace: Path) -> dict[str, Any]:
-    """Return a calibration as `--json` prints it."""
-    from ranksim.report.document import document, number
-
-    pinned = sum(choice.pinned for choice in outcome.choices)
-    return document(
-        "calibrate",
-        f"What {trace} tells of open choices",
-        answer=f"{pinned} of {len(outcome.choices)} choices pinned",
-        metrics={
-            "choices.total": number("count", len(outcome.choices)),
-            "choices.pinned": number("count", pinned),
-        },
-        tables=_tables(outcome),
-        deviating=[finding.rule.name for finding in outcome.deviating],
-    )
-
-
-def _tables(outcome: "Calibration") -> dict[str, list[dict[str, Any]]]:
-    return {
-        "choices": [
-            {
-                "name": choice.name,
-                "assumptions": [f"U{number}" for number in choice.numbers],
-                "says": choice.says,
-                "default": choice.default,
-                "left": list(choice.left),
-                "pinned": choice.pinned,
-                "excluded": [
-                    {
-                        "value": value,
-                        "says": evidence.says,
-                        "exchanges": list(evidence.exchanges),
-                        "deliveries": list(evidence.deliveries),
-                    }
-                    for value, evidence in choice.against.items()
-                ],
-                "observe": choice.observe,
-            }
-            for choice in outcome.choices
-        ],
-        "statuses": [
-            {
-                "name": observed.name,
-                "assumptions": observed.number.split(", "),
-                "default": observed.default,
-                "status": observed.status,
-                "seen": {str(status): count for status, count in observed.seen.items()},
-                "example": observed.example,
-            }
-            for observed in outcome.statuses
-        ],
-        "measures": [
-            {
-                "name": measure.name,
-                "account": measure.account,
-                "assumption": f"U{measure.number}",
-                "low": measure.low,
-                "high": measure.high,
-                "unit": measure.unit,
-                "count": measure.count,
-                "exchanges": list(measure.exchanges),
-                "fit": None if measure.fit is None else measure.fit.model_dump(mode="json"),
-            }
-            for measure in outcome.measures
-        ],
-        "differences": [
-            {
-                "assumption": f"U{difference.number}",
-                "assumed": difference.assumed,
-                "found": difference.found,
-                "says": difference.evidence.says,
-            }
-            for difference in outcome.differences
-        ],
-    }
