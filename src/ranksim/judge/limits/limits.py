@@ -13,7 +13,7 @@ from ranksim.core.contract.quota import RateQuota
 from ranksim.core.errors import BadInput, check_kind
 from ranksim.core.trace import Trace
 from ranksim.judge.limits.calls import REFUSALS, LimitedCall
-from ranksim.judge.limits.judged import LimitVerdict
+from ranksim.judge.limits.judged import ALGORITHMS, LimitVerdict
 from ranksim.judge.limits.lines import WIDTH, judgement_lines
 from ranksim.judge.limits.parts import LimitOf, judge_part
 from ranksim.judge.limits.recordings import by_who, read_calls
@@ -119,7 +119,17 @@ class JudgedLimits(ReadyAnswer):
         """Return what `ranksim limits --html` writes, whose figures are of the page itself."""
         from ranksim.judge.limits.page import limits_page
 
-        return limits_page(self)
+        tone = "bad" if self.broken else "good" if self.holds else ""
+        parts, with_names = self.broken or self.parts, len(self.parts) > 1
+        return limits_page(self.title, self._answer, tone, self.summary(), parts, with_names=with_names)
+
+    @property
+    def _answer(self) -> str:
+        quotas = ", ".join(str(quota) for quota in self.quotas)
+        if self.broken:
+            return f"{quotas}: the limit is not kept"
+        named = f" ({ALGORITHMS[self.algorithm]})" if self.algorithm else ""
+        return f"{quotas}: {f'the limit holds{named}' if self.holds else 'nothing contradicts the limit'}"
 
     def _drawn(self, name: str, ax: Axes | None) -> Axes:
         from ranksim.judge.limits.page import draw_window

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import SECOND
 from ranksim.judge.limits.judged import ALGORITHMS, LimitVerdict
-from ranksim.judge.limits.limits import JudgedLimits
 from ranksim.judge.limits.lines import WIDTH
 from ranksim.judge.limits.parts import LimitOf
 from ranksim.judge.report.judgement_figures import FIGURES, staircase
@@ -25,37 +25,24 @@ MOST_FIGURES = 5
 """Callers whose window is drawn, at most."""
 
 
-def limits_page(judgement: JudgedLimits) -> str:
-    """Return the page: the verdict, what each algorithm fails on, and a window as a staircase."""
-    body = [f"<h1>{escape(judgement.title)}</h1>"]
-    body.append(f'<p class="answer {_tone(judgement)}">{escape(_answer(judgement))}</p>')
-    body.append(_table(judgement))
-    drawn = judgement.broken or judgement.parts
-    for part in drawn[:MOST_FIGURES]:
-        body += _part(part, with_name=len(judgement.parts) > 1)
-    return html_document(judgement.title, [*body, FOOTER], FIGURES)
+def limits_page(
+    title: str, answer: str, tone: str, summary: str, parts: Sequence[LimitOf], *, with_names: bool
+) -> str:
+    """Return the page: the verdict, what each algorithm fails on, and windows of `parts` as staircases.
 
-
-def _table(judgement: JudgedLimits) -> str:
-    """Return the lines of the summary as a table of words and what is said of each."""
+    `tone` is the class of the answer: good, bad or "". The lines of the `summary` are a table of words and
+    what is said of each.
+    """
     rows = [
         f"<tr><th>{escape(line[:WIDTH].strip())}</th><td>{escape(line[WIDTH:])}</td></tr>"
-        for line in judgement.summary().splitlines()
+        for line in summary.splitlines()
         if line
     ]
-    return f"<table>{''.join(rows)}</table>"
-
-
-def _tone(judgement: JudgedLimits) -> str:
-    return "bad" if judgement.broken else "good" if judgement.holds else ""
-
-
-def _answer(judgement: JudgedLimits) -> str:
-    quotas = ", ".join(str(quota) for quota in judgement.quotas)
-    if judgement.broken:
-        return f"{quotas}: the limit is not kept"
-    named = f" ({ALGORITHMS[judgement.algorithm]})" if judgement.algorithm else ""
-    return f"{quotas}: {f'the limit holds{named}' if judgement.holds else 'nothing contradicts the limit'}"
+    body = [f"<h1>{escape(title)}</h1>", f'<p class="answer {tone}">{escape(answer)}</p>']
+    body.append(f"<table>{''.join(rows)}</table>")
+    for part in parts[:MOST_FIGURES]:
+        body += _part(part, with_name=with_names)
+    return html_document(title, [*body, FOOTER], FIGURES)
 
 
 def _part(part: LimitOf, *, with_name: bool) -> list[str]:

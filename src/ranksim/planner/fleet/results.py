@@ -294,12 +294,12 @@ class FleetResult:
     @property
     def sentence(self) -> str:
         """How many accounts were refused something, and for what most of them."""
-        whole, accounts = self.plans()[-1], len(self.customers)
-        hit = {code: whole[f"hit_{code}"] for code in CODES}
+        totals, accounts = self.plans()[-1], len(self.customers)
+        hit = {code: totals[f"hit_{code}"] for code in CODES}
         if not any(hit.values()):
             return f"None of {many(accounts, 'account')} was refused anything"
         most = max(hit, key=hit.__getitem__)
-        refused, of_most = percent(whole["hit_any"] / accounts), percent(hit[most] / accounts)
+        refused, of_most = percent(totals["hit_any"] / accounts), percent(hit[most] / accounts)
         return f"{refused} of {many(accounts, 'account')} were refused something; {of_most} met {most}"
 
     @property
@@ -347,8 +347,8 @@ class FleetResult:
 
     def _views(self) -> list[View]:
         rows = self.plans()
-        shown = {name: of for name, of in PLAN_COLUMNS.items() if name == "plan" or rows[-1][name]}
-        return views_of("By plan", rows, shown)
+        columns = {name: of for name, of in PLAN_COLUMNS.items() if name == "plan" or rows[-1][name]}
+        return views_of("By plan", rows, columns)
 
     def frame(self, name: str = "accounts", integers: bool = False) -> pd.DataFrame:
         """A pandas frame of "accounts", "months", "plans", "operations" or "log", with units.

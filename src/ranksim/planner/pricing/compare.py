@@ -107,10 +107,10 @@ def margin_of_b(margin: Mapping[str, Any]) -> str:
     if not margin["difference"] and not any(ends):
         return "B earns the same margin as A"
     size = units.write("money", abs(margin["difference"]), *ends)
-    said = f"B earns {size} {'more' if sign > 0 else 'less'} margin than A"
+    sentence = f"B earns {size} {'more' if sign > 0 else 'less'} margin than A"
     if not ends:
-        return f"{said} (the same in every replication)"
-    return said if ends[0] > 0 else f"{said}, which chance alone may explain"
+        return f"{sentence} (the same in every replication)"
+    return sentence if ends[0] > 0 else f"{sentence}, which chance alone may explain"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
