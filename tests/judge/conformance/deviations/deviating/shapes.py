@@ -9,7 +9,7 @@ from typing import Any
 from deviating.kit import Deviation, Handler, Headers, Patch, data_of, edited, handled, header, without
 from ranksim.core.callers.steps import Send
 from ranksim.core.rules import access
-from ranksim.core.service import deliveries, resolve, resources, scans, service
+from ranksim.core.service import deliveries, resolve, resources, scans, service, traffic
 from ranksim.core.service.calls import Reply
 from ranksim.core.service.context import Context, Request
 
@@ -123,7 +123,7 @@ SHAPES = (
         "event-types-need-a-key",
         (39,),
         ("scope",),
-        lambda patch: patch.setattr(service, "_needs_key", lambda call: True),
+        lambda patch: patch.setattr(traffic, "needs_key", lambda call: True),
     ),
     Deviation("no-request-id", (107,), ("everyday",), alter=without("x-request-id")),
     Deviation("request-id-not-echoed", (107,), ("everyday",), alter=_own_request_id),
