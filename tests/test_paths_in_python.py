@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,39 @@ def test_a_recording_is_replayed_by_its_path(policy: str) -> None:
 )
 def test_capacity_is_asked_under_the_policy_of_a_file(asked: Callable[[Any], Any], policy: str) -> None:
     assert asked(policy) == asked(Path(policy)) == asked(rs.Policy.load(policy))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda policy: rs.compare(TRACE, policy).sentence,
+        lambda policy: rs.calibrate(TRACE, policy).dump(),
+        lambda policy: rs.Study.of(SCENARIO, policy, name="one", change={"scenario.length": "1d"}).spec,
+    ],
+    ids=["compare", "calibrate", "Study.of"],
+)
+def test_a_trace_is_judged_and_a_study_made_under_the_policy_of_a_file(
+    asked: Callable[[Any], Any], policy: str
+) -> None:
+    assert asked(policy) == asked(Path(policy)) == asked(rs.Policy.load(policy))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (lambda: rs.Scenario.load(3), "scenario: expected the path of a file, found 3"),
+        (lambda: rs.Scenario.parse(3), "scenario: expected YAML text; `load` reads"),
+        (lambda: rs.Policy.load(3), "policy: expected the path of a file, found 3"),
+        (lambda: rs.compare(TRACE, 3), "policy: expected the path of a file, found 3"),
+        (lambda: rs.limits(TRACE, 20), "limits: expected a limit such as '20/2s', found 20"),
+        (lambda: rs.capacity.fit(3), "fit: expected a portfolio, a scenario or its file, found 3"),
+        (lambda: rs.Study.of(3), "study: expected a scenario, the path of one, or a population, found 3"),
+    ],
+    ids=["Scenario.load", "Scenario.parse", "Policy.load", "compare", "limits", "fit", "Study.of"],
+)
+def test_a_value_of_a_wrong_kind_is_told_in_a_sentence(asked: Callable[[], Any], told: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(told)):
+        asked()
 
 
 def test_the_workload_of_a_scenario_is_asked_by_its_path() -> None:

@@ -94,14 +94,14 @@ class ReadyAnswer(ABC):
         """Return a table of the answer as a pandas frame: datetimes, timedeltas, and money in dollars.
 
         With `integers` they stay µs and µUSD. Without a `name` it is the table that answers. Columns
-        `…_uusd` are named `…_usd`; rows with a `unit` or `quantity` give the unit of what they compare.
-        Raises BadInput when there is no such table, or no pandas.
+        `…_uusd` are named `…_usd`; rows with a `unit` or `quantity` give the unit of what they compare, and
+        `NAME.UNIT`, such as points.duration, has those of one unit. Raises BadInput when there is no such
+        table, or no pandas.
         """
-        tables, name = self.tables(), name or next(iter(self.TABLES))
-        rows = tables.get(name)
-        if rows is None:
-            raise BadInput(f"frame: expected one of {listed(tables, name)}, found {name!r}")
-        return self._frame(name, rows, integers)
+        from ranksim.report.frames import rows_named
+
+        name = name or next(iter(self.TABLES))
+        return self._frame(name.partition(".")[0], rows_named(self.tables(), name), integers)
 
     def _frame(self, name: str, rows: Sequence[Row], integers: bool) -> pd.DataFrame:
         """Return rows of a table as a frame; see `frame`."""

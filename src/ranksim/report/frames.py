@@ -8,9 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ranksim.core.errors import BadInput, listed
 from ranksim.core.extras import imported
 from ranksim.core.files import new_file
 from ranksim.core.money import MICRO_USD
+from ranksim.report.table_spec import row_unit
 from ranksim.report.tables import Row, Tables
 
 if TYPE_CHECKING:
@@ -48,6 +50,22 @@ def _csv(columns: Mapping[str, list[object]], path: Path) -> None:
         writer.writerows(zip(*columns.values(), strict=True))
 
 
+def rows_named(tables: Mapping[str, Sequence[Any]], name: str) -> list[Any]:
+    """Return the rows of a table by its name, or by `NAME.UNIT`, such as points.duration, those of one unit.
+
+    Raises BadInput for a table or a unit that there is not.
+    """
+    table, _, unit = str(name).partition(".")
+    if table not in tables:
+        raise BadInput(f"frame: expected one of {listed(tables, table)}, found {name!r}")
+    if not unit:
+        return list(tables[table])
+    units = dict.fromkeys(row_unit(row) for row in tables[table])
+    if unit not in units:
+        raise BadInput(f"frame: {table} has rows of {listed(units, unit)}, found {unit!r}")
+    return [row for row in tables[table] if row_unit(row) == unit]
+
+
 def with_units_of_rows(frame: pd.DataFrame, columns: Sequence[str], unit: str = "") -> pd.DataFrame:
     """Return a frame whose rows have a `unit` with durations as timedeltas and money in dollars.
 
@@ -58,9 +76,13 @@ def with_units_of_rows(frame: pd.DataFrame, columns: Sequence[str], unit: str = 
     if units is None:
         return frame
     pandas = imported("pandas", "frames need pandas", "plots")
+    of_none = {"duration": "timedelta64[us]", "instant": "datetime64[us, UTC]"}
     for column in columns:
         values = [in_unit(unit, given) for unit, given in zip(frame[units], frame[column], strict=True)]
-        frame[column] = pandas.Series(values, index=frame.index, dtype=object).infer_objects()
+        typed = pandas.Series(values, index=frame.index, dtype=object).infer_objects()
+        if typed.isna().all() and frame[units].nunique() == 1:
+            typed = typed.astype(of_none.get(frame[units].iloc[0], float))
+        frame[column] = typed
     return frame
 
 
@@ -80,15 +102,15 @@ def in_unit(unit: str, value: float | None) -> Any:
 
 
 def with_number_ends(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame where ends of intervals are NaN, a number, also where all are unknown."""
+    """Return a frame where ends of intervals and gains are NaN, a number, also where all are unknown."""
     for column in map(str, frame):
         if column.endswith(ENDS) and frame[column].dtype == object and frame[column].isna().all():
             frame[column] = frame[column].astype(float)
     return frame
 
 
-ENDS = ("low", "high")
-"""How the columns of an interval's ends are named, alone or after the column that they are about."""
+ENDS = ("low", "high", "gain")
+"""How the columns are named, alone or after what they are about, of an interval's ends and of gains."""
 
 
 def with_units(frame: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.report import units
-from ranksim.report.frames import in_unit, with_number_ends, with_units_of_rows
+from ranksim.report.frames import in_unit, rows_named, with_number_ends, with_units_of_rows
 from ranksim.report.tables import Row, View, fragment
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class MetricComparison(Sequence[Row]):
 
     @property
     def tables(self) -> dict[str, list[Row]]:
-        """All rows as `metrics`, those that changed first."""
-        return {"metrics": sorted(self.rows, key=lambda row: not row["difference"])}
+        """All rows as `metrics`: what changed first, of that what chance alone may explain last."""
+        return {"metrics": sorted(self.rows, key=lambda row: (not row["difference"], _may_be_chance(row)))}
 
     @property
     def plots(self) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ class MetricComparison(Sequence[Row]):
 
     def _counts(self) -> str:
         changed = f"{units.many(len(self.changed), 'metric')} of {units.count(len(self.rows))} changed"
-        chance = sum(row["low"] is not None and row["low"] <= 0 <= row["high"] for row in self.changed)
+        chance = sum(map(_may_be_chance, self.changed))
         return f"{changed}, {units.count(chance)} of them perhaps by chance" if chance else changed
 
     def page(self, plots: bool = True) -> str:
@@ -126,7 +126,8 @@ class MetricComparison(Sequence[Row]):
                 units.write(row["unit"], row["second"]),
                 units.write(row["difference_unit"], row["difference"], row["low"], row["high"]),
             )
-            for row in self.changed
+            for row in self.tables["metrics"]
+            if row["difference"]
         ]
         return View("What changed", ("metric", "first", "second", "difference"), 1, tuple(rows))
 
@@ -161,17 +162,20 @@ class MetricComparison(Sequence[Row]):
         return sorted(rows, key=lambda row: -abs(row["difference"] / row["second"]))[:MOST_DRAWN]
 
     def frame(self, name: str = "metrics", integers: bool = False) -> pd.DataFrame:
-        """Return all rows as a pandas frame, those that changed first.
+        """Return all rows as a pandas frame, those that changed first; as `metrics.UNIT` those of one unit.
 
         Instants are UTC datetimes, durations timedeltas, and money is in dollars; with `integers` they stay
         µs and µUSD. Raises BadInput for another name, or without pandas.
         """
-        if name not in self.tables:
-            raise BadInput(f"frame: expected metrics, found {name!r}")
         pandas = imported("pandas", "frames need pandas", "plots")
-        rows = self.tables[name]
+        rows = rows_named(self.tables, name)
         frame: pd.DataFrame = pandas.DataFrame(rows)
         if rows and not integers:
             frame = with_units_of_rows(frame, ["first", "second"])
             frame = with_units_of_rows(frame, ["difference", "low", "high"], "difference_unit")
         return with_number_ends(frame)
+
+
+def _may_be_chance(row: Row) -> bool:
+    """Whether the interval of a difference holds 0."""
+    return row["low"] is not None and bool(row["low"] <= 0 <= row["high"])

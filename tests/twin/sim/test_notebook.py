@@ -136,6 +136,21 @@ def test_a_comparison_shows_what_changed_and_its_frame_has_units(result: rs.Resu
     assert "0 metrics of" in result.compare(result)._repr_html_()
 
 
+def test_a_frame_of_one_unit_has_columns_of_one_type(result: rs.Result) -> None:
+    compared = rs.run(rs.Scenario.load(FILE).replace(plan="agency"), seed=result.seed).compare(result)
+    kinds = {"duration": "m", "money": "f", "count": "f", "share": "f"}
+    for unit, kind in kinds.items():
+        frame = compared.frame(f"metrics.{unit}")
+        assert set(frame["unit"]) == {unit}
+        for column in ("first", "second", "difference", "low", "high"):
+            assert frame[column].dtype.kind == kind, (unit, column)
+    assert compared.frame("metrics.instant")["first"].dtype.kind == "M"
+    assert sum(len(compared.frame(f"metrics.{unit}")) for unit in (*kinds, "instant")) == len(compared)
+    assert result.frame("totals.money")["unit"].eq("money").all()
+    with pytest.raises(BadInput, match=r"frame: metrics has rows of .*duration.*, found 'minutes'"):
+        compared.frame("metrics.minutes")
+
+
 def test_a_comparison_draws_what_changed_most(result: rs.Result) -> None:
     roomy = rs.run(rs.Scenario.load(FILE).replace(plan="agency"), seed=result.seed)
     compared = roomy.compare(result)

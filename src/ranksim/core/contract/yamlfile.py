@@ -15,7 +15,7 @@ from ruamel.yaml.representer import RoundTripRepresenter
 
 from ranksim.core.contract.file_kinds import BEGIN, kind_of, other_kind, told_other
 from ranksim.core.contract.located import Located, Part, dotted
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, check_kind
 from ranksim.core.printable import printable
 
 LARGEST_FILE = 64 << 20
@@ -67,6 +67,7 @@ def read_yaml(path: str | Path, expected: str = "") -> Located:
 
     So it does when the file is plainly of another kind than is `expected`, such as "scenario".
     """
+    check_kind(expected or "file", path, str | Path, "the path of a file")
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -115,6 +116,7 @@ def _is_laid_out(path: Path) -> bool:
 
 def load_yaml(text: str, where: str) -> Located:
     """Read YAML text; `where` names it in errors. Raises BadInput with the line."""
+    check_kind(where, text, str, "YAML text; `load` reads the file of a path")
     try:
         node = YAML(typ="rt", pure=True).compose(text)
     except MarkedYAMLError as error:

@@ -154,6 +154,8 @@ def limits(
     """
     kinds = "an access log, a HAR file, a trace or its path, or calls"
     check_kind("limits", source, str | Path | Trace | Sequence, kinds)
+    for quota in quotas:
+        check_kind("limits", quota, str, "a limit such as '20/2s'")
     calls = read_calls(source, by, longest) if isinstance(source, str | Path | Trace) else source
     if not quotas or not calls:
         raise BadInput(f"limits: expected {'calls' if quotas else 'a limit such as 20/2s'}, judgement none")

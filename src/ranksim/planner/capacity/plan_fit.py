@@ -17,7 +17,7 @@ from ranksim.core.clock import DAY, Micros
 from ranksim.core.contract.located import Located
 from ranksim.core.contract.plans import Catalogue, Plan
 from ranksim.core.contract.policy import Policy, policy_of, read_catalogue
-from ranksim.core.errors import BadInput, no_such
+from ranksim.core.errors import BadInput, check_kind, no_such
 from ranksim.planner.capacity.bursts import (
     BURST,
     burst_of,
@@ -192,6 +192,7 @@ def _asked_about(
         raise BadInput(f"{next(iter(done))}: what is asked about says it; leave one out")
     if callable(tracked):
         return tracked, policy_of(policy)
+    check_kind("fit", tracked, Portfolio | Workload, "a portfolio, a scenario or its file")
     load = tracked.workload if isinstance(tracked, Portfolio) else tracked
     return lambda policy: load, policy_of(policy)
 

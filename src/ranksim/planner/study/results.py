@@ -20,6 +20,7 @@ from ranksim.report.answer import ReadyAnswer, printed
 from ranksim.report.assumptions import Basis
 from ranksim.report.document import MetricShown
 from ranksim.report.heading import ExpectationVerdict
+from ranksim.report.measured import MetricComparison
 from ranksim.report.page import tables_page
 from ranksim.report.table_spec import Row, Tables
 from ranksim.report.tables import View, fragment
@@ -135,13 +136,15 @@ class StudyResult(ReadyAnswer):
             )
         return self._samples[point][metric]
 
-    def compare(self, first: str, second: str, metrics: Iterable[str] | None = None) -> list[Row]:
-        """Compare two points: rows of first minus second for each metric, as in the table `comparisons`.
+    def compare(self, first: str, second: str, metrics: Iterable[str] | None = None) -> MetricComparison:
+        """Compare two points, first minus second, metric by metric, as `Result.compare` does two results.
 
         Raises BadInput for a point or metric that there is not.
         """
         names = self.study.measured if metrics is None else tuple(metrics)
-        return [_comparison(self.study, first, second, name, self._sample) for name in names]
+        rows = [_comparison(self.study, first, second, name, self._sample) for name in names]
+        means = ({"first": row["first_mean"], "second": row["second_mean"]} for row in rows)
+        return MetricComparison(first, second, [row | of for row, of in zip(rows, means, strict=True)])
 
     @property
     def plots(self) -> tuple[str, ...]:
@@ -154,15 +157,16 @@ class StudyResult(ReadyAnswer):
         figure.set_figheight(max(figure.get_figheight(), 1.2 + ROW_HEIGHT * len(rows)))
         return figure
 
-    def plot(self, name: str = "points", ax: Axes | None = None, metric: str | None = None) -> Axes:
-        """Draw one of `plots`, or the table `points`, `comparisons`, `candidates`, `tornado` or `sobol`.
+    def plot(self, name: str = "", ax: Axes | None = None, metric: str | None = None) -> Axes:
+        """Draw one of `plots`, the first unless it is named, or a table that has any.
 
-        A table is drawn of its first metric unless that is named. Raises BadInput when there is nothing to
+        A table (`points`, `comparisons`, `candidates`, `tornado` or `sobol`) is drawn of its first metric
+        unless that is named; a metric alone is drawn of `points`. Raises BadInput when there is nothing to
         draw, or no matplotlib.
         """
         if metric is None and name not in drawing.PLOTS:
             return super().plot(name, ax)
-        return drawing.plot(self.study, self._tables, name, metric, ax)
+        return drawing.plot(self.study, self._tables, name or "points", metric, ax)
 
     def _drawn(self, name: str, ax: Axes | None) -> Axes:
         table, metric, _ = drawing.filled_plots(self._tables)[name]

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from ranksim.core.contract.located import Located, together
 from ranksim.core.contract.parameters import Settings
 from ranksim.core.contract.partly import read_partly, refuse_mistakes
-from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.contract.yamlfile import load_yaml, read_yaml
 from ranksim.core.errors import BadInput
 from ranksim.core.rulebook import rulebook_digest
@@ -56,13 +56,17 @@ class Study(CheckedSpec):
 
     @classmethod
     def of(
-        cls, inputs: Scenario | str | Path | Population | Engine, policy: Policy | None = None, **fields: Any
+        cls,
+        inputs: Scenario | str | Path | Population | Engine,
+        policy: Policy | str | Path | None = None,
+        **fields: Any,
     ) -> Self:
         """Make a study from the fields of a file: `Study.of(scenario, variants={...})`.
 
         A path is a scenario's. A population runs under `policy`, a scenario under its own unless one is
         given. Raises BadInput.
         """
+        policy = None if policy is None else policy_of(policy)
         engine = _engine_of(scenario_of(inputs) if isinstance(inputs, str | Path) else inputs, policy)
         return cls._checked(Located("study", fields, {}), engine, "study")
 
@@ -178,6 +182,8 @@ def _engine_of(
     if isinstance(inputs, Scenario):
         return Worlds(inputs if policy is None else inputs.replace(policy=policy), folder)
     if not isinstance(inputs, BaseModel):
+        if not hasattr(inputs, "observe"):
+            raise BadInput(f"study: expected a scenario, the path of one, or a population, found {inputs!r}")
         return inputs
     from ranksim.planner.study.fleets import Fleets
 

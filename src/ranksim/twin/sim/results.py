@@ -186,6 +186,7 @@ class Result:
         results have the same seed. `metrics`, one or more, are those of both unless given. Raises BadInput.
         """
         check_kind("compare", other, Result, "another result of `ranksim.run`")
+        check_kind("metrics", metrics, Iterable | None, "names, as `metrics` has them")
         metrics = [metrics] if isinstance(metrics, str) else metrics
         names = sorted(set(self.metrics) & set(other.metrics)) if metrics is None else list(metrics)
         rows = {name: compared(self.sample(name), other.sample(name), self.level) for name in names}
@@ -210,15 +211,15 @@ class Result:
 
         Instants are UTC datetimes, durations timedeltas, and money is in dollars: a column `…_uusd` is then
         named `…_usd`. With `integers` times stay µs and money µUSD. Ends of intervals that are unknown, as
-        those of one replication, are NaN or NaT. Raises BadInput when there is no such table, or no pandas.
+        those of one replication, are NaN or NaT. Of a table whose rows have units `NAME.UNIT` is those of one
+        unit, such as totals.money. Raises BadInput when there is no such table, or no pandas.
         """
-        from ranksim.report.frames import with_number_ends, with_units, with_units_of_rows
+        from ranksim.report.frames import rows_named, with_number_ends, with_units, with_units_of_rows
 
-        if name not in tables.COLUMNS:
-            raise BadInput(f"no table {name!r}; expected one of {', '.join(tables.COLUMNS)}")
+        rows, name = rows_named(self.tables, name), str(name).partition(".")[0]
         pandas = imported("pandas", "frames need pandas", "plots")
         columns = list(tables.COLUMNS[name])
-        frame: pd.DataFrame = pandas.DataFrame(self.tables[name], columns=columns)
+        frame: pd.DataFrame = pandas.DataFrame(rows, columns=columns)
         if not integers:
             by_row = [column for column in columns if column not in tables.WORDS] if "unit" in frame else ()
             frame = with_units_of_rows(with_units(frame, tables.quantities(name)), by_row)

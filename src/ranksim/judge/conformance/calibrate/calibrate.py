@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.contract.assumptions import Assumptions
-from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.judge.conformance.calibrate import policy_file
 from ranksim.judge.conformance.calibrate.cooldowns import FIELDS as OF_COOLDOWNS
 from ranksim.judge.conformance.calibrate.cooldowns import fit_cooldowns
@@ -142,17 +142,18 @@ READING = 0.2
 
 def calibrate(
     source: Source | History,
-    policy: Policy | None = None,
+    policy: Policy | str | Path | None = None,
     enough: Callable[[], bool] = lambda: False,
     progress: Tell | None = None,
 ) -> Calibration:
     """Find out what a trace (a path, its lines, one in memory, or read) tells about the open choices.
 
-    What `policy` states is taken for granted. Once there was `enough`, no further option is tried: what was
-    not stays open, and `untried` has its names. `progress` is told how far it is; without it a notebook shows
-    it. Raises BadInput for a broken trace.
+    What `policy` (or its file) states is taken for granted. Once there was `enough`, no further option is
+    tried: what was not stays open, and `untried` has its names. `progress` is told how far it is; without it
+    a notebook shows it. Raises BadInput for a broken trace.
     """
-    (policy or Policy()).check_by_class()
+    policy = policy_of(policy)
+    policy.check_by_class()
     with noted("calibrating", progress) as tell:
         passed = shares(part(tell, 0.0, READING))
         history = source if isinstance(source, History) else read_history(source, passed=passed)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.judge.conformance import compare as judging
 from ranksim.judge.conformance.compare import Judgement
 from ranksim.judge.conformance.exhibits import exhibits
@@ -107,13 +107,14 @@ class JudgedTrace(Judgement, ReadyAnswer):
         return judgement_page.page(self._plain, images)
 
 
-def compare(source: Source, policy: Policy | None = None) -> JudgedTrace:
+def compare(source: Source, policy: Policy | str | Path | None = None) -> JudgedTrace:
     """Judge a trace (a path, its lines, or one in memory) rule by rule.
 
-    What `policy` states is pinned; any other assumption stays open. Evidence is read from `source` once more
-    when it is shown, so that lines that can be read but once have none. Raises BadInput for a broken trace.
+    What `policy` (or its file) states is pinned; any other assumption stays open. Evidence is read from
+    `source` once more when it is shown, so that lines that can be read but once have none. Raises BadInput
+    for a broken trace.
     """
-    return as_judged(judging.compare(source, policy), source)
+    return as_judged(judging.compare(source, policy_of(policy)), source)
 
 
 def as_judged(judgement: Judgement, source: Source) -> JudgedTrace:
