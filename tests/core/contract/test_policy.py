@@ -318,6 +318,8 @@ def test_files_extend_files(tmp_path: Path) -> None:
         ("extends: ilustrative", "p:1: catalogue.extends: expected one of illustrative"),
         ("extends: illustrative, plans: {prp: {slot_limit: 1}}", "p:1: catalogue.plans.prp: illustrative "
          "has no plan 'prp', and a new one is written whole; did you mean 'pro'?"),
+        ("extends: illustrative, plans: {prp: {price: 9 USD}}", "new one is written whole; did you mean"),
+        ("extends: illustrative, plans: {mine: {price: 9 USD}}", "written whole; add capabilities, quotas"),
         ("extends: illustrative, plans: {pro: {slots: 1}}", "p:1: catalogue.plans.pro.slots: no such field"),
         ("extends: illustrative, plans: {pro: {price: 9}}", "p:1: catalogue.plans.pro.price: write an"),
         ("extends: illustrative, plans: 3", "p:1: catalogue.plans: expected a mapping, found 3"),

@@ -319,7 +319,7 @@ def test_b_is_a_with_what_is_set(tmp_path: Path) -> None:
 
 def test_demand_is_declared_as_for_a_search() -> None:
     few = ["--population", str(EXAMPLES / "population.yaml"), "--replications", "2"]
-    few += ["--set", "population.accounts=40", "--leave-price", "0.5"]
+    few += ["--set", "population.accounts=40", "--leave-price", "50%"]
     compared = answered("compare", *few, "--set", f"{PRICE}=193.50 USD")
     assert compared["notes"][0].startswith(
         "Assumed, not measured: of customers whose bill rises by a tenth 5 %"

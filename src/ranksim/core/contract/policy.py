@@ -12,7 +12,7 @@ from ranksim.core.contract.assumptions import Assumptions, Statuses
 from ranksim.core.contract.facts import Facts
 from ranksim.core.contract.located import Located, explain_mistakes, validate
 from ranksim.core.contract.parameters import Leaf, Settings, laid, merged, tree_of
-from ranksim.core.contract.plans import HOW_JOBS_RUN, Catalogue
+from ranksim.core.contract.plans import HOW_JOBS_RUN, AddOn, Catalogue, Plan
 from ranksim.core.contract.public import Public
 from ranksim.core.contract.quantities import Atomic
 from ranksim.core.contract.rate_table import WindowEntry, as_tuple
@@ -229,12 +229,15 @@ def extended(located: Located, folder: Path, extending: tuple[Path, ...] = ()) -
         return located
     base = read_catalogue(located["extends"], folder, extending)
     own = {"name": f"{base.name}, changed", **located.without("extends").data}
-    for part, what in (("plans", "plan"), ("add_ons", "add-on")):
+    for part, what, kind in (("plans", "plan", Plan), ("add_ons", "add-on", AddOn)):
         there, stated = getattr(base, part), own.get(part)
+        required = [field for field, about in kind.model_fields.items() if about.is_required()]
         for name, terms in stated.items() if isinstance(stated, dict) else ():
-            if name not in there and "price" not in (terms if isinstance(terms, dict) else ()):
-                missing = f"{base.name} has no {what} {name!r}, and a new one is written whole"
-                raise located.error(f"{missing}{near(name, there)}", part, name)
+            missing = [field for field in required if not isinstance(terms, dict) or field not in terms]
+            if name not in there and missing:
+                lacks = f"{base.name} has no {what} {name!r}, and a new one is written whole"
+                says = near(name, there) or f"; add {', '.join(missing)}"
+                raise located.error(lacks + says, part, name)
     plain = base.model_dump(mode="json", exclude_unset=True)
     return Located(located.where, _laid_over(base, plain, own), located.lines, located.path)
 

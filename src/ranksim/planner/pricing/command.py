@@ -51,15 +51,32 @@ PolicyFile = Annotated[
 ]
 Replications = Annotated[int, typer.Option(help="Independent runs; at least 2, for intervals.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on it.")]
+
+
+def _ratio(text: str | float) -> float:
+    """Read 0.4, or 40 %."""
+    number = str(text).strip()
+    try:
+        return float(number[:-1]) / 100 if number.endswith("%") else float(number)
+    except ValueError:
+        raise typer.BadParameter(f"expected a number such as 0.4 or 40%, found {number!r}") from None
+
+
 LeavePrice = Annotated[
     float,
     typer.Option(
-        metavar="RATIO", help="Assumed: the share of customers that leaves for each share a bill rises."
+        metavar="RATIO",
+        parser=_ratio,
+        help="Assumed: the share of customers that leaves for each share a bill rises, such as 40%.",
     ),
 ]
 LeaveRefused = Annotated[
     float,
-    typer.Option(metavar="SHARE", help="Assumed: the share that leaves of those newly refused something."),
+    typer.Option(
+        metavar="SHARE",
+        parser=_ratio,
+        help="Assumed: the share that leaves of those newly refused something, such as 10%.",
+    ),
 ]
 Move = Annotated[
     list[str] | None,
