@@ -10,7 +10,7 @@ from deviating.kit import SECOND, Deviation, Headers, Patch, header, without
 from ranksim.core.contract.facts import RateClass
 from ranksim.core.rules import windows
 from ranksim.core.rules.books import Window
-from ranksim.core.service import administration, rate_limits, service
+from ranksim.core.service import administration, rate_limits, service, traffic
 from ranksim.core.service.calls import Reply
 from ranksim.core.service.context import Context
 from ranksim.core.service.state import Key
@@ -77,7 +77,7 @@ def _charged(patch: Patch, change: Callable[[Context, Key, Sequence[RateClass]],
         return charge_key(ctx, key, classes, now, headers, **further)
 
     patch.setattr(service, "charged_classes", lambda policy: {})  # no request goes the short way
-    patch.setattr(service, "charge_key", charged)
+    patch.setattr(traffic, "charge_key", charged)
 
 
 def per_account(patch: Patch) -> None:
@@ -113,7 +113,7 @@ def at_random(patch: Patch) -> None:
         return rate_limits._refuse(ctx, window, ring, which.label, now, wait, headers)
 
     patch.setattr(service, "charged_classes", lambda policy: {})  # no request goes the short way
-    patch.setattr(service, "charge_key", charged)
+    patch.setattr(traffic, "charge_key", charged)
 
 
 def uncounted(patch: Patch) -> None:
