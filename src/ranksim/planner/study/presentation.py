@@ -127,8 +127,9 @@ def study_sentence(study: CheckedSpec, tables: Tables) -> str:
         several = len(goals) > 1
         answers = (f"{row['point']}: " * several + units.text(row["answer"]) for row in goals)
         return f"The {sought} is {'; '.join(answers)}."
-    if tables["comparisons"]:
-        return _of_comparison(tables["comparisons"][0])
+    if rows := tables["comparisons"]:
+        of_first = [row for row in rows if row["metric"] == rows[0]["metric"]]
+        return _of_comparison(max(of_first, key=lambda row: abs(row["difference"] or 0)))
     if tables["tornado"]:
         most = max(tables["tornado"], key=lambda row: row["swing"] or 0)
         ends = " and ".join(most[f"{end}_value"] for end in ("low", "high"))
