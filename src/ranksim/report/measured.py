@@ -26,7 +26,7 @@ BESIDE_NAMES = 44
 
 
 class MetricEstimate(Estimate):
-    """An estimate that shows itself in its `unit`, as `value` is; `mean`, `low` and `high` are µs or µUSD."""
+    """An estimate that shows itself in its `unit`, as `value` and `interval` are; fields are µs or µUSD."""
 
     unit: str = ""
 
@@ -42,6 +42,11 @@ class MetricEstimate(Estimate):
     def value(self) -> Any:
         """The mean as frames have it: a Timedelta, a UTC Timestamp, dollars, or a number."""
         return in_unit(self.unit, self.mean)
+
+    @property
+    def interval(self) -> tuple[Any, Any]:
+        """Both ends of the interval as `value` has the mean; None where they are unknown."""
+        return in_unit(self.unit, self.low), in_unit(self.unit, self.high)
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return (*self, self.unit)

@@ -188,6 +188,10 @@ def test_an_estimate_has_its_value_in_its_unit(result: rs.Result) -> None:
     assert result.metric("spend.acme.spent").value == result.metric("spend.acme.spent").mean / 1_000_000 < 10
     assert result.metric("endpoints.erp.disabled_at").value.date().isoformat() == "2026-01-07"
     assert result.metric("calls.total").value == 10_580
+    several = rs.run(rs.Scenario.load(FILE), replications=3).metric("jobs.rank_run.wait.p95")
+    low, high = several.interval
+    assert pd.Timedelta(0) <= low < several.value < high
+    assert wait.interval == (None, None)
 
 
 def test_without_a_name_a_result_gives_its_totals_and_timeline(result: rs.Result) -> None:
