@@ -72,11 +72,12 @@ def draw_window(part: LimitOf, sentence: str, ax: Axes | None) -> Axes:
     admitted = [t for t, call in times if call["admitted"] and 0 <= t <= length]
     refused = [t for t, call in times if not call["admitted"]]
     ax.axvspan(0, length, color=GREY, alpha=0.15, linewidth=0)
-    ax.axhline(window["limit"], color=VERMILLION, linewidth=1, linestyle="--")
+    limit = f"limit of {window['limit']:,}"
+    ax.axhline(window["limit"], color=VERMILLION, linewidth=1, linestyle="--", label=limit)
     ax.step([0, *admitted], range(len(admitted) + 1), where="post", color=BLUE, linewidth=1.5)
-    ax.plot(refused, [0] * len(refused), "x", color=VERMILLION, markersize=5, label="refused")
     if refused:
-        ax.legend(frameon=False, loc="upper left", fontsize=8)
+        ax.plot(refused, [0] * len(refused), "x", color=VERMILLION, markersize=5, label="refused")
+    ax.legend(frameon=False, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.18), fontsize=8)
     finish(ax, sentence, "seconds since the window began", "calls admitted")
     separated(ax.yaxis)
     return ax
