@@ -1,9 +1,9 @@
 """Whether Locust or the facade is the slower side: `python benchmarks/locust_costs.py`, a table.
 
 32 users of one process wait for nothing but their answers, once with Locust's own client, `FastHttpUser`, and
-once with the session of `ranksim load`, which writes every call down. What counts is the processor time that
-both sides take for a request, of the same requests: the one that takes more would be waited for if each had a
-processor of its own. Of many slices the one with the least of both counts.
+once with the session of `ranksim check load`, which writes every call down. What counts is the processor time
+that both sides take for a request, of the same requests: the one that takes more would be waited for if each
+had a processor of its own. Of many slices the one with the least of both counts.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def of_locust(server: Server, method: str) -> Callable[[], None]:
 
 
 def of_a_session(server: Server, method: str, folder: Path) -> Callable[[], None]:
-    """Return what makes a slice of requests with sessions of `ranksim load`."""
+    """Return what makes a slice of requests with sessions of `ranksim check load`."""
     keys = {"main": TargetKey(token=server.key)}
     target = Target(environments={"production": f"http://127.0.0.1:{server.port}"}, keys=keys)
     clock = AnchoredClock.here()
@@ -87,7 +87,7 @@ def main() -> None:
         for method in ("GET", "POST"):
             for name, make in (
                 ("FastHttpUser of Locust", of_locust(server, method)),
-                ("session of `ranksim load`", of_a_session(server, method, Path(folder))),
+                ("session of `ranksim check load`", of_a_session(server, method, Path(folder))),
             ):
                 make()
                 here, there = min((cost(server, make) for _ in range(SLICES)), key=sum)

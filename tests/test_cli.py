@@ -156,7 +156,7 @@ def test_help_tells_environment_variables_only_when_asked() -> None:
     [
         ("capacity f", "fit"),
         ("explain schema pol", "policy"),
-        ("load --profile everyd", "everyday"),
+        ("check load --profile everyd", "everyday"),
         ("capacity portfolio --plan age", "agency"),
         ("explain plans star", "starter"),
         ("explain S10", "S105"),

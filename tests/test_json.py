@@ -46,7 +46,7 @@ SLOW = {
     "price compare": f"--b examples/pricing/tighter.yaml {POPULATION}",
     "price break-even": POPULATION,
     "price pareto": f"{POPULATION} --vary plans.pro.quotas.keyword_brief_refreshes.limit=30,50",
-    "load": "--host SERVER --duration 2s --users 2 --out FOLDER/load --fail-on 'errors < 1'",
+    "check load": "--host SERVER --duration 2s --users 2 --out FOLDER/load --fail-on 'errors < 1'",
     "capacity load": "'errors < 1' --host SERVER --duration 2s --first 1 --most 2",
     "price search": "FOLDER/calls.columns --plan pro --vary 'plans.pro.cost_ceiling=20 USD,90 USD'",
 }
@@ -63,6 +63,7 @@ KINDS = {
     "explain assumptions": "assumptions",
     "explain plans": "plans",
     "trace calibrate": "calibrate",
+    "check load": "load",
 }
 """What the results of some commands are called, by the names of these."""
 

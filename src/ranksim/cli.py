@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 ORDER = (
     *("run", "why", "view", "study", "capacity", "price"),
-    *("serve", "check", "compare", "limits", "load", "trace", "mirror", "explain", "init"),
+    *("serve", "check", "compare", "limits", "trace", "mirror", "explain", "init"),
 )
 """The commands as they are listed: simulate and plan, fake, judge, look up."""
 
@@ -443,7 +443,10 @@ TRACE: Commands = {
     "record": (recording.record, "Pass an application's calls on, and write them down."),
     "calibrate": (calibrating.calibrate, "Find out which options a deployment takes."),
 }
-TIDY: Commands = {"tidy": (tidying.tidy, "Remove what earlier checks and loads created.")}
+CHECK: Commands = {
+    "load": (loading.load, "Drive a deployment and record a trace."),
+    "tidy": (tidying.tidy, "Remove what earlier checks and loads created."),
+}
 COLUMNS: Commands = {"import": (importing.import_recording, "Make columns of recorded calls.")}
 
 add_commands(
@@ -462,14 +465,8 @@ add_group(
 )
 add_group(app, "price", "Answer a question of pricing.", {**pricing.QUESTIONS, **COLUMNS})
 add_serve(app, partial(beginning_of, tell=say), origin_of)
-add_group(app, "check", "Check a deployment in one command: plan, run, judge.", TIDY, alone=checking.check)
-add_commands(
-    app,
-    {
-        "compare": (judging.compare, "Judge a recorded trace, rule by rule."),
-        "load": (loading.load, "Drive a deployment and record a trace."),
-    },
-)
+add_group(app, "check", "Check a deployment in one command: plan, run, judge.", CHECK, alone=checking.check)
+add_commands(app, {"compare": (judging.compare, "Judge a recorded trace, rule by rule.")})
 add_group(app, "trace", "Look into a trace, or make one of what other tools recorded.", TRACE)
 add_commands(app, {"limits": (limiting.limits_command, "Test any API's rate limit: does it hold, and how?")})
 add_commands(app, {"mirror": (mirroring.mirror, "Make a twin of your account, by reading.")})
@@ -481,6 +478,7 @@ FORMER = {
     "plans": "explain plans",
     "schema": "explain schema",
     "calibrate": "trace calibrate",
+    "load": "check load",
     "tidy": "check tidy",
     "import": "price import",
     "trigger": "serve trigger",
@@ -490,6 +488,6 @@ FORMER = {
 """The present name of each command by its former one, under which it stays for a version, unlisted."""
 
 app.command("record", short_help="As `ranksim trace record`.", hidden=True)(spoken()(recording.record))
-EVERY = {**REFERENCE, **TRACE, **TIDY, **BESIDE, **COLUMNS}
+EVERY = {**REFERENCE, **TRACE, **CHECK, **BESIDE, **COLUMNS}
 add_commands(app, {name: EVERY[name] for name in FORMER}, FORMER)
 add_group(app, "state", "As `ranksim serve state`.", state_commands(beginning_of, origin_of), hidden=True)

@@ -80,7 +80,9 @@ def test_a_directory_without_a_recording_is_waited_for_and_then_refused(
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr(cli, "sleep", slept.append)
-    with pytest.raises(BadInput, match=r"holds no recording yet; expected what --out of `ranksim load`"):
+    with pytest.raises(
+        BadInput, match=r"holds no recording yet; expected what --out of `ranksim check load`"
+    ):
         GrowingRun(tmp_path, lambda: START)
     said = CliRunner().invoke(app, ["view", str(tmp_path)])
     assert (said.exit_code, "holds no recording yet" in said.stderr) == (2, True)

@@ -43,7 +43,7 @@ QUICK = {
     "run": ("run", "world.yaml", "--replications", "3"),
     "compare": ("compare", TRACE),
     "plans": ("plans",),
-    "load": ("load", "--profiles"),
+    "load": ("check", "load", "--profiles"),
     "explain": ("explain", "S105", "U34", "quota_exhausted"),
     "assumptions": ("assumptions", "U1", "U48"),
     "fit": ("capacity", "fit", "--domains", "30", "--keywords", "300", "--pairings", "4"),

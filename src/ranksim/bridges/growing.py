@@ -24,9 +24,9 @@ class NothingYet(BadInput):
 
 
 class GrowingRun:
-    """The directory of `ranksim load --out` or `check --out`, read anew while it grows. Raises NothingYet.
+    """The directory of `ranksim check --out` or `check load --out`, read anew while it grows.
 
-    `wall` is the instant in µs, as whoever records tells it.
+    `wall` is the instant in µs, as whoever records tells it. Raises NothingYet.
     """
 
     def __init__(self, directory: Path, wall: Callable[[], Micros]) -> None:
@@ -36,7 +36,7 @@ class GrowingRun:
         self._read()
         if self._events is None:
             where = f"{directory}: holds no recording yet"
-            raise NothingYet(f"{where}; expected what --out of `ranksim load` or `ranksim check` names")
+            raise NothingYet(f"{where}; expected what --out of `ranksim check load` or `ranksim check` names")
 
     def overview(self) -> Shown:
         """Return from when to when it goes so far, and whether more may come."""

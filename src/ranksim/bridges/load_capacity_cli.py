@@ -38,8 +38,9 @@ def load(
 ) -> "LoadCapacity":
     """How many users a deployment bears before a threshold no longer holds.
 
-    Each load is one of `ranksim load`, which makes what it needs and removes it. The users are doubled, then
-    halved between, until the answer is known to a twentieth. All loads together spend at most --spend-cap.
+    Each load is one of `ranksim check load`, which makes what it needs and removes it. The users are doubled,
+    then halved between, until the answer is known to a twentieth. All loads together spend at most
+    --spend-cap.
 
     Example: ranksim capacity load 'p95 < 500ms' --target deployment.yaml --first 10
     """

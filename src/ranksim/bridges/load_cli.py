@@ -1,4 +1,4 @@
-"""`ranksim load`: drive a deployment with Locust and record a trace, on the command line."""
+"""`ranksim check load`: drive a deployment with Locust and record a trace, on the command line."""
 
 import shlex
 import sys
@@ -134,9 +134,9 @@ def load(
     Examples:
 
     \b
-      RANKSIM_KEY=... ranksim load --host http://127.0.0.1:8080 --duration 60s
-      ranksim load --target deployment.yaml --users 40 --fail-on 'p95 < 500ms' --fail-on 'errors < 1 %'
-      ranksim load --host localhost:8080 --scenario shop.yaml --client nightly --duration 10m
+      RANKSIM_KEY=... ranksim check load --host http://127.0.0.1:8080 --duration 60s
+      ranksim check load --target deployment.yaml --users 40 --fail-on 'p95 < 500ms' --fail-on 'errors < 1 %'
+      ranksim check load --host localhost:8080 --scenario shop.yaml --client nightly --duration 10m
     """  # fmt: skip
     from ranksim.core.files import check_outputs
     from ranksim.judge import profiles as declared

@@ -43,7 +43,7 @@ def view(
     \b
       ranksim view scenarios/quickstart.yaml
       ranksim view trace.jsonl
-      ranksim load --host http://127.0.0.1:8080 --key KEY --out results & ranksim view results
+      ranksim check load --host http://127.0.0.1:8080 --key KEY --out results & ranksim view results
     """  # fmt: skip
     import asyncio
 

@@ -80,7 +80,7 @@ def test_bad_input(words: tuple[str, ...], told: str) -> None:
     assert told in " ".join(result.output.split())
 
 
-@pytest.mark.parametrize("command", [("load",), ("capacity", "load", "p95 < 1s"), ("tidy",)])
+@pytest.mark.parametrize("command", [("check", "load"), ("capacity", "load", "p95 < 1s"), ("check", "tidy")])
 def test_nothing_else_takes_a_target_that_is_to_be_read_alone(
     command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,7 +138,7 @@ def test_thresholds_of_several_processes_are_held_against_all_that_they_sent(
     """Rate limits that refuse when they may fail nothing; those that refuse before do."""
     with two_keys(tmp_path, *options) as target:
         run = start(
-            "ranksim", "load", "--target", str(target), "--profile", "burst", "--users", "6",
+            "ranksim", "check", "load", "--target", str(target), "--profile", "burst", "--users", "6",
             "--duration", "25s", "--processes", "2", "--out", str(tmp_path / "out"), *BOUNDS,
             "--fail-on", "limited > 0",
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`ranksim load`: what it says, what it refuses, how it stops."""
+"""`ranksim check load`: what it says, what it refuses, how it stops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ranksim.judge.load.summary import CUT, Summary
 from ranksim.judge.profiles import profile
 from ranksim.testing import Server
 
-COMMAND = ("ranksim", "load", "--host")
+COMMAND = ("ranksim", "check", "load", "--host")
 
 
 @pytest.mark.slow
@@ -138,7 +138,7 @@ HOST = ("--host", "http://127.0.0.1:1")
         ((*HOST, "--spend-cap", "five"), {"RANKSIM_KEY": "k"}, "--spend-cap: "),
         (("--target", "none.yaml"), {}, "none.yaml"),
         ((*HOST, "--target", "none.yaml"), {"RANKSIM_KEY": "k"}, "expected either --host and --key"),
-        ((), {"RANKSIM_LOAD_HOST": "http://127.0.0.1:1"}, "no API key"),
+        ((), {"RANKSIM_CHECK_LOAD_HOST": "http://127.0.0.1:1"}, "no API key"),
         ((*HOST, "--out", "full"), {"RANKSIM_KEY": "k"}, "full: holds a trace already"),
         ((*HOST, "--out", "file"), {"RANKSIM_KEY": "k"}, "file"),
     ],
@@ -156,7 +156,7 @@ def test_bad_input(
     (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.delenv("RANKSIM_KEY", raising=False)
 
-    result = CliRunner().invoke(app, ["load", *words], env=variables)
+    result = CliRunner().invoke(app, ["check", "load", *words], env=variables)
 
     assert result.exit_code == 2, result.output
     assert message in " ".join(result.output.split())
@@ -164,12 +164,12 @@ def test_bad_input(
 
 
 def test_profiles_are_listed() -> None:
-    few = CliRunner().invoke(app, ["load", "--profiles"]).output
+    few = CliRunner().invoke(app, ["check", "load", "--profiles"]).output
     assert [
         name for name in ("everyday", "burst", "race", "retry", "webhooks", "soak") if name not in few
     ] == []
     assert "ladder" not in few
-    result = CliRunner().invoke(app, ["load", "--all-profiles"])
+    result = CliRunner().invoke(app, ["check", "load", "--all-profiles"])
     assert result.exit_code == 0
     rows = [line.split("  ") for line in result.output.splitlines()]
     shown = {cells[0]: [cell.strip() for cell in cells if cell][1:] for cells in rows}
@@ -366,7 +366,7 @@ def test_beyond_this_machine_it_asks_before_it_makes_what_cannot_be_removed(
         "ranksim.judge.load.leaked_resources.kept_by", lambda target: {"domains.delete": "405 no"}
     )
     monkeypatch.setattr("ranksim.judge.load.loading.run_load", run_load)
-    result = CliRunner().invoke(app, ["load", "--host", host, "--key", "k", *words])
+    result = CliRunner().invoke(app, ["check", "load", "--host", host, "--key", "k", *words])
     said = " ".join(result.output.split())
     assert (
         "cannot be removed again there: domains (405 no); what is made of them stays, with its mark" in said

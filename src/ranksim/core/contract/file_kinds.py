@@ -25,7 +25,7 @@ WORLD = frozenset({"accounts", "length"})
 USES = {
     "study": "is a study; give it to ranksim study",
     "population": "is a population; give it to ranksim price as --population, or to a study",
-    "target": "is a target; give it to ranksim check or ranksim load as --target",
+    "target": "is a target; give it to ranksim check or ranksim check load as --target",
     "scenario": "is a scenario; give it to ranksim run, or name it in a study",
     "catalogue": "is a catalogue; give it to ranksim explain plans, or ranksim price as --catalogue or --b",
     "policy": "is a policy; give it as --policy, or name it in a scenario",

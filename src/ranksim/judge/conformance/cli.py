@@ -104,7 +104,7 @@ def compare(
         print_out(wrapped(_listed()))
         return
     if not traces:
-        raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
+        raise BadInput("compare: no trace was given; expected the file that `ranksim check load` wrote")
     found_in = traces_in(traces)
     check_outputs((html, junit), (*found_in, policy, model))
     baseline = traces_in(against or ())

@@ -206,7 +206,7 @@ def compare_all(
     traces of different deployments.
     """
     if not sources:
-        raise BadInput("compare: no trace was given; expected the file that `ranksim load` wrote")
+        raise BadInput("compare: no trace was given; expected the file that `ranksim check load` wrote")
     with noted("judging", progress) as tell:
         if workers == 1:
             return _judgement(*_judged(sources, policy, FAMILIES, tell), policy)

@@ -1,4 +1,4 @@
-"""A deployment loaded from Python, as `ranksim load` does it: Locust runs as a child process.
+"""A deployment loaded from Python, as `ranksim check load` does it: Locust runs as a child process.
 
 So its patching of sockets and time stays there. The child is stopped when we are asked to stop, and stops by
 itself when we are gone. Whatever happens to it, what its processes recorded becomes a trace.

@@ -1,4 +1,4 @@
-"""Real runs: a facade on a socket, `ranksim load` in processes of its own, and `compare` on what it recorded.
+"""Real runs: a facade on a socket, `ranksim check load` as a process, and `compare` on what it recorded.
 
 The deviating facades have the same rules wrapped as in the rehearsals; one that conforms differs in nothing.
 """
@@ -54,9 +54,19 @@ def served(folder: Path) -> Iterator[Path]:
 
 
 def loaded(target: Path, profile: str, length: str, *words: str) -> Path:
-    """Run `ranksim load`, and give the trace that it wrote."""
+    """Run `ranksim check load`, and give the trace that it wrote."""
     out = target.parent / f"out-{profile}-{len(words)}"
-    command = [sys.executable, "-m", "ranksim", "load", "--target", str(target), "--profile", profile]
+    command = [
+        sys.executable,
+        "-m",
+        "ranksim",
+        "check",
+        "load",
+        "--target",
+        str(target),
+        "--profile",
+        profile,
+    ]
     command += ["--duration", length, "--seed", "3", "--out", str(out), *words]
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("RANKSIM_", "LOCUST_"))}
     done = subprocess.run(command, cwd=target.parent, env=kept, capture_output=True, text=True, timeout=300)

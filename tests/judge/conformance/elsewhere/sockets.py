@@ -57,13 +57,13 @@ def served(folder: Path, *options: str) -> Iterator[Path]:
 
 
 def ran(command: str, target: Path, *options: str, out: str) -> Path:
-    """Run `ranksim load` or `ranksim check`, and give the trace that it wrote."""
+    """Run `ranksim check load` or `ranksim check`, and give the trace that it wrote."""
     folder = target.parent / out
     asked = [
         sys.executable,
         "-m",
         "ranksim",
-        command,
+        *command.split(),
         "--target",
         str(target),
         "--out",
@@ -89,7 +89,7 @@ def conforming(seed: int, folder: Path) -> dict[str, Any]:
         else:
             options = ["--profile", driver, "--duration", length, "--seed", str(seed)]
             options += ["--users", str(users)] if driver in MANY else []
-            path = ran("load", target, *options, out="out")
+            path = ran("check load", target, *options, out="out")
     trace = Trace.read(path)
     return {
         "sockets": seed,

@@ -136,7 +136,7 @@ def test_jobs_fail_where_the_target_names_a_domain_for_it(
 @pytest.mark.slow
 def test_a_run_tells_of_its_own_readings_that_what_was_there_is_untouched(tmp_path: Path) -> None:
     with served(tmp_path) as target:
-        trace = ran("load", target, "--profile", "scope", "--duration", "5s", "--seed", "7", out="out")
+        trace = ran("check load", target, "--profile", "scope", "--duration", "5s", "--seed", "7", out="out")
     said = Untouched.of(map(json.loads, read_lines(trace))).lines()
     counted = "12 domains, 12 keyword lists, 186 keywords, 4 scans"
     assert said == [f"untouched: what was there before reads the same after: {counted}"]

@@ -1,9 +1,9 @@
 """A second deployment, written from the specification alone, loaded for real and judged.
 
 `deployment.py` beside this file is one plain program that shares nothing with ranksim and decides otherwise
-wherever the specification lets it. It runs as a process, `ranksim load` drives it over sockets in real time,
-and `compare` must find nothing in what it recorded, decide a stated number of rules, and see what a switch of
-the program breaks on purpose.
+wherever the specification lets it. It runs as a process, `ranksim check load` drives it over sockets in real
+time, and `compare` must find nothing in what it recorded, decide a stated number of rules, and see what a
+switch of the program breaks on purpose.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ BROKEN = {
 
 
 def loaded(target: Path, profile: str, length: str = "20s") -> Path:
-    """Run `ranksim load`, and give the trace that it wrote."""
-    return ran("load", target, "--profile", profile, "--duration", length, "--seed", "7", out=profile)
+    """Run `ranksim check load`, and give the trace that it wrote."""
+    return ran("check load", target, "--profile", profile, "--duration", length, "--seed", "7", out=profile)
 
 
 def broken(judgement: Judgement) -> list[tuple[str, str]]:

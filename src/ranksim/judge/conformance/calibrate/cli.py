@@ -26,7 +26,7 @@ def calibrate(
     """Find out from a trace which options a deployment takes, and write them as a policy.
 
     For every assumption that the trace can pin: what is left, and the exchanges that exclude the rest. What
-    it cannot pin is listed with what would. `ranksim load --profile calibration` shows the most.
+    it cannot pin is listed with what would. `ranksim check load --profile calibration` shows the most.
 
     Examples:
 
