@@ -21,7 +21,7 @@ from typing import Any
 import gevent
 from gevent.event import AsyncResult, Event
 
-from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, MINUTE, Micros
+from ranksim.core.clock import DISTANT_FUTURE, DISTANT_PAST, MINUTE, SECOND, Micros
 from ranksim.core.errors import BadInput, read_at
 from ranksim.judge.deployment.discovery import Reach
 from ranksim.judge.load import merging
@@ -103,6 +103,8 @@ class Leader:
         self._working: set[str] = set()
         self._finished = 0
         self._thresholds: list[Threshold] = []
+        self._closed = Event()
+        self._closed.set()
         context.ended = self._one_ended
         if distributed:
             self.runner.register_message(ASK, self._on_ask)
@@ -112,11 +114,15 @@ class Leader:
             self.runner.register_message(ENDED, lambda environment, msg: self._one_ended())
 
     def leave(self) -> None:
-        """Stop what is under way, before Locust settles its exit code; a master sees to that itself."""
+        """Stop what is under way, before Locust settles its exit code; a master sees to that itself.
+
+        A run that is being finished is, also where Locust's time is over meanwhile: its trace is not one yet.
+        """
         if self._opening is not None:
             gevent.kill(self._opening)  # a run that has not begun leaves nothing
         if not self.distributed:
             self.runner.stop()
+        self._closed.wait((READING + MINUTE) / SECOND)
 
     def begin(self) -> None:
         """Open the run before the first user begins; when that cannot be, end with exit code 2."""
@@ -148,6 +154,13 @@ class Leader:
 
     def end(self) -> None:
         """Finish the run once all users have ended and all parts are closed."""
+        self._closed.clear()
+        try:
+            self._finish()
+        finally:
+            self._closed.set()
+
+    def _finish(self) -> None:
         run = self.run
         if run is None:
             if self._thresholds:
