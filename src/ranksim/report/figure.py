@@ -5,7 +5,7 @@ Matplotlib is an extra: it is imported when a figure is made, outside pyplot's s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -125,6 +125,19 @@ def save_figure(figure: Figure, path: Path) -> str:
 
     path.write_bytes(to_png(figure))
     return to_svg(figure)
+
+
+def as_svgs(names: Iterable[str], plot: Callable[[str, Axes], object]) -> dict[str, str]:
+    """Return the plots of these names as SVG for a page, each drawn by `plot` into Axes of its own.
+
+    Raises BadInput without matplotlib.
+    """
+    drawn = {}
+    for name in names:
+        figure = new_figure()
+        plot(name, figure.subplots())
+        drawn[name] = to_svg(figure)
+    return drawn
 
 
 def check_matplotlib() -> None:

@@ -109,14 +109,10 @@ class MetricComparison(Sequence[Row]):
 
         Raises BadInput without matplotlib.
         """
-        from ranksim.report.figure import new_figure, to_svg
+        from ranksim.report.figure import as_svgs
         from ranksim.report.page import tables_page
 
-        drawn = {}
-        for name in self.plots if plots else ():
-            figure = new_figure()
-            self.plot(name, figure.subplots())
-            drawn[name] = to_svg(figure)
+        drawn = as_svgs(self.plots if plots else (), self.plot)
         views = [self._view()] if self.changed else []
         return tables_page(self._title(), [f"{self._counts().capitalize()}."], views, drawn)
 

@@ -331,14 +331,10 @@ class FleetResult:
 
         Raises BadInput without matplotlib.
         """
-        from ranksim.report.figure import new_figure, to_svg
+        from ranksim.report.figure import as_svgs
         from ranksim.report.page import tables_page
 
-        drawn = {}
-        for name in self.plots if plots else ():
-            figure = new_figure()
-            self.plot(name, figure.subplots())
-            drawn[name] = to_svg(figure)
+        drawn = as_svgs(self.plots if plots else (), self.plot)
         lines = [f"{self.sentence}.", *([self.note] if self.note else [])]
         return tables_page(f"Fleet {self.population.name}", lines, self._views(), drawn)
 
