@@ -111,7 +111,7 @@ def test_a_trace_is_judged_and_a_study_made_under_the_policy_of_a_file(
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "message"),
     [
         (lambda: rs.Scenario.load(3), "scenario: expected the path of a file, found 3"),
         (lambda: rs.Scenario.parse(3), "scenario: expected YAML text; `load` reads"),
@@ -123,8 +123,8 @@ def test_a_trace_is_judged_and_a_study_made_under_the_policy_of_a_file(
     ],
     ids=["Scenario.load", "Scenario.parse", "Policy.load", "compare", "limits", "fit", "Study.of"],
 )
-def test_a_value_of_a_wrong_kind_is_told_in_a_sentence(asked: Callable[[], Any], told: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(told)):
+def test_a_value_of_a_wrong_kind_is_refused_in_a_sentence(asked: Callable[[], Any], message: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(message)):
         asked()
 
 

@@ -380,7 +380,7 @@ def test_a_frame_has_a_row_for_each_exchange() -> None:
     assert frame["sent"][0].isoformat() == "1970-01-01T00:00:00.000010+00:00"
     assert len(deliveries) == 1
     with pytest.raises(BadInput, match=r"^frame: expected exchanges or deliveries, found 'calls'"):
-        trace.frame("calls")  # type: ignore[arg-type]
+        trace.frame("calls")  # type: ignore[arg-type]  # the name is refused when it is asked for, too
     assert list(Trace().frame().columns) == list(frame.columns)
 
 

@@ -39,11 +39,11 @@ def test_two_scenarios_a_figure_a_goal_and_a_why(
         cell.raise_error()
         cells.append(cell.result)
     assert len(cells) == 12
-    *_, figure, frame, wait, _, _, found, why = cells
-    shown = shell.display_formatter.format
-    for drawn in (figure, found):
-        assert shown(drawn)[0]["image/png"]
-    assert "<table" in shown(frame)[0]["text/html"]
+    *_, figure, frame, wait, _, _, goal, why = cells
+    render = shell.display_formatter.format
+    for drawn in (figure, goal):
+        assert render(drawn)[0]["image/png"]
+    assert "<table" in render(frame)[0]["text/html"]
     assert frame["metric"].str.startswith("jobs.rank_run").any()
     assert str(wait).startswith("0 days 00:")
     assert "goal found: 5" in repr(shell.user_ns["enough"])

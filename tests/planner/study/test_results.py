@@ -63,11 +63,11 @@ def test_a_comparison_tells_what_common_random_numbers_gained(result: StudyResul
 
 
 def test_the_headline_of_several_points_is_the_greatest_difference(study: Make) -> None:
-    found = study(factors={"toy.workers": [1, 2, 4]}, measure=["level"], replications=4).run()
-    means = {row["point"]: row["mean"] for row in found.tables()["points"]}
+    result = study(factors={"toy.workers": [1, 2, 4]}, measure=["level"], replications=4).run()
+    means = {row["point"]: row["mean"] for row in result.tables()["points"]}
     assert abs(means["workers=4"] - means["workers=1"]) > abs(means["workers=2"] - means["workers=1"])
-    assert " at workers=4 and " in found.sentence
-    assert " at workers=1, a difference of " in found.sentence
+    assert " at workers=4 and " in result.sentence
+    assert " at workers=1, a difference of " in result.sentence
 
 
 def test_a_gain_is_the_replications_saved() -> None:
