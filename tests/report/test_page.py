@@ -313,7 +313,7 @@ def test_what_would_change_a_result_stands_before_all_else_it_read_and_nothing_t
     lines = rendered(summary(known, tables)).splitlines()
     first, last = (
         next(n for n, line in enumerate(lines) if part in line)
-        for part in ("under gcra two fail", "2 others change nothing: U11, U47.")
+        for part in ("under gcra two fail", "2 others leave the verdict as it is: U11, U47.")
     )
     assert first < lines.index("Calls") < last
 

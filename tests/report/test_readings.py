@@ -47,7 +47,7 @@ def test_what_changes_the_verdict_is_told_first_with_how_to_observe_it_and_the_r
         "This holds under 3 of 5 readings of U1, how the 60 s window of a key and class runs (assumed: "
         "window = first_hit): under clock and gcra no. To observe it, send 1, 19, 1, 20 and 20 calls at 0, "
         "29, 35, 60.5 and 89.5 s and see how many pass.",
-        "1 other changes nothing: U47.",
+        "1 other leaves the verdict as it is: U47.",
         "Read, and not tried, as their values cannot be listed: U32.",
     )
     rows = readings.rows()
@@ -73,7 +73,7 @@ def test_a_field_of_two_assumptions_is_named_by_both() -> None:
     assert deciding.around()[0].startswith("This holds under 1 of 2 readings of U65 and U103, ")
     assert len(deciding.around()) == 1
     assert {row["assumption"] for row in deciding.rows()} == {"U65, U103"}
-    assert calm.around() == ("2 assumptions change nothing: U65, U103.",)
+    assert calm.around() == ("2 assumptions leave the verdict as it is: U65, U103.",)
 
 
 def test_a_remedy_stands_behind_what_it_mends() -> None:
@@ -81,7 +81,7 @@ def test_a_remedy_stands_behind_what_it_mends() -> None:
     told = Readings("yes", (tried,), remedy="Smaller, it holds under all.").around()
     assert (len(told), told[-1]) == (2, "Smaller, it holds under all.")
     assert Readings("no", (tried,), ("U32",)).around() == (
-        "1 assumption changes nothing: U47.",
+        "1 assumption leaves the verdict as it is: U47.",
         "Read, and not tried, as their values cannot be listed: U32.",
     )
     assert NO_READINGS.around() == ()

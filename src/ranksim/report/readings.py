@@ -92,9 +92,8 @@ class Readings:
         lines = []
         if calm:
             what = "other" if deciding else "assumption"
-            lines.append(
-                f"{many(len(calm), what)} change{'s' * (len(calm) == 1)} nothing: {', '.join(calm)}."
-            )
+            leave = "leaves" if len(calm) == 1 else "leave"
+            lines.append(f"{many(len(calm), what)} {leave} the verdict as it is: {', '.join(calm)}.")
         if unlisted:
             lines.append(f"Read, and not tried, as their values cannot be listed: {', '.join(unlisted)}.")
         return tuple(lines)

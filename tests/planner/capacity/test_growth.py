@@ -66,7 +66,9 @@ def test_each_month_is_what_its_size_alone_comes_to(factors: list[float]) -> Non
 
 def test_of_what_is_used_only_the_present_month_knows() -> None:
     """500 slots are all that starter has: what is held comes on top, and the next month begins without."""
-    held = replace(ALIKE.workload, used=Used({}, spent=0, held=1, month=10 * DAY, week=3 * DAY))
+    held = replace(
+        ALIKE.workload, used=Used({}, spent=0, held=1, month=10 * DAY, week=3 * DAY, left=21 * DAY)
+    )
     months = fit(held, growth="1,1").months
     assert [month.sizes["starter"].fits for month in months] == [False, True]
 

@@ -271,6 +271,16 @@ def test_an_outage_at_a_moment_is_that_of_the_run() -> None:
     ]
 
 
+def test_events_are_those_of_its_own_jobs_where_it_has_any() -> None:
+    """Crawls alone come to three events; without a client, ranks are run daily, as the notes then say."""
+    crawls = "{crawls: {kind: schedule, account: us, job: crawl, every: day, at: '01:00'}}"
+    own = scenario_outage(of_groups(3, clients=crawls), "1d", at="1d")
+    assert own.expected.events == 3
+    assert not any("No client of the scenario runs ranks" in note for note in own.notes)
+    assumed = scenario_outage(of_groups(3, clients="{}"), "1d", at="1d")
+    assert any("No client of the scenario runs ranks" in note for note in assumed.notes)
+
+
 def test_moments_are_those_of_the_scenario() -> None:
     scenario = of_groups(1, clients="{" + NIGHTS + "}")
     with pytest.raises(

@@ -102,7 +102,7 @@ def test_a_world_loses_starts_from_the_size_at_which_a_plan_breaks(domains: int,
 
 
 def test_what_is_given_up_fits_no_plan_and_the_remedies_are_such() -> None:
-    answer = fit(Portfolio(domains=130, keywords=300, pairings=4))
+    answer = fit(Portfolio(domains=130, keywords=300, pairings=4), growth=1)
     assert answer.cheapest() is None
     assert answer.sentence.startswith(
         "No plan fits. The nearest is agency: what breaks first is job starts in a burst (rate_limited), "
@@ -113,6 +113,8 @@ def test_what_is_given_up_fits_no_plan_and_the_remedies_are_such() -> None:
         cured = fit(Portfolio(domains=130, keywords=300, pairings=4, keys=keys), spread=remedy)
         assert (cured.burst.given_up, plan_of(cured, "agency").now.fits) == (0, True)
     assert fit(Portfolio(domains=130), spread="4m").burst.given_up > 0
+    later = fit(Portfolio(domains=65, keywords=300, pairings=4))
+    assert later.sentence.endswith("Spread over 5m, or on 2 keys, all are started.")
 
 
 def test_of_plans_that_lose_the_same_starts_the_one_that_lacks_least_is_nearest() -> None:

@@ -26,6 +26,7 @@ from ranksim.planner.capacity.slots import Churn, slot_use
 from ranksim.planner.capacity.slots_world import simulate_slot_use
 from ranksim.planner.capacity.sync import Sync, sync_time
 from ranksim.planner.capacity.workload import Workload
+from ranksim.report import units
 from ranksim.twin.sim.opening import open_world
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
@@ -98,14 +99,15 @@ def test_work_of_clients_is_counted_by_hand() -> None:
 
 
 def test_what_is_used_so_far_is_counted() -> None:
-    """Nine days of March have gone: 80 USD are spent, and 22 days to come cost more than 10."""
+    """Nine days of March have gone, 80 USD are spent; to come are 22 days, with three Mondays."""
     answer = fit(planned())
     spend = uses(answer)["provider cost a month"]
     costs = rs.Policy().catalogue.unit_costs
-    rest = 22 * 1250 * costs.rank_run_page + 4 * 200 * costs.crawl_page + 4 * 40 * costs.keyword_brief
+    rest = 22 * 1250 * costs.rank_run_page + 3 * 200 * costs.crawl_page + 3 * 40 * costs.keyword_brief
     assert spend.now.need == 80_000_000 + rest
-    assert uses(answer)["keyword slots"].now.need == 1250 + 600 + 4 * 125
-    assert uses(answer)["keyword_brief_refreshes a week"].now.need == 20 + 40
+    assert uses(answer)["keyword slots"].now.need == 1250 + 600 + 3 * 125
+    # This week's Monday has gone; the next one is the next week's.
+    assert uses(answer)["keyword_brief_refreshes a week"].now.need == 40
     assert spend.day is not None
     assert spend.day > 9
     assert "What is used of the month so far" in " ".join(answer.notes)
@@ -438,7 +440,7 @@ def test_a_timeline_is_left_out_and_told(count: int) -> None:
     still = agency(6, ranks={"spread": "2m"})
     scenario = still.replace(timeline=changes)
     load = workload_of(scenario)
-    seen = rs.run(scenario)
+    seen = rs.run(scenario.replace(length="113d"))  # a month of 31 days after the last change
     slots, cost = (
         seen.metric(f"{name}.acme.max{more}").mean for name, more in (("slots", "_used"), ("spend", ""))
     )
@@ -526,3 +528,60 @@ def test_domains_of_the_timeline_are_left_out_and_told() -> None:
     assert load.slots == workload_of(still).slots
     assert load.left_out.slots > 0
     assert any("1 × add_domains of the timeline" in note for note in load.notes)
+
+
+def test_the_rest_of_the_month_is_that_of_the_calendar() -> None:
+    """From noon on 10 April, 20 nights and three Mondays are to come of a month of 30 days."""
+    scenario = planned(start="2026-04-10T12:00:00Z", accounts={"acme": {"anchor": "2026-04-01T00:00:00Z"}})
+    costs = rs.Policy().catalogue.unit_costs
+    rest = 20 * 1250 * costs.rank_run_page + 3 * 200 * costs.crawl_page + 3 * 40 * costs.keyword_brief
+    assert uses(fit(scenario))["provider cost a month"].now.need == 80_000_000 + rest
+
+
+APART = """\
+start: 2026-03-01T00:00:00Z
+length: 31d
+accounts: {us: {plan: pro, portfolio: {domains: [a.example, b.example], keywords: 10}}}
+clients:
+  b: {kind: schedule, account: us, job: rank_run, every: day, at: "02:30", domains: [b.example]}
+  a: {kind: schedule, account: us, job: rank_run, every: day, at: "02:00", domains: [a.example]}
+"""
+
+
+@pytest.mark.fact("S65", "U46")
+@pytest.mark.parametrize(("scope", "gap", "fits"), [("domain", DAY, True), ("account", 30 * MINUTE, False)])
+def test_a_domain_does_not_wait_for_the_cooldown_of_another(scope: str, gap: int, fits: bool) -> None:
+    """Two domains run half an hour apart; the cooldown of an hour may be the account's."""
+    scenario = rs.Scenario.parse(APART).replace(policy={"assumptions": {"cooldown_scope": scope}})
+    cooldown = uses(fit(scenario))["cooldown of rank_run"].now
+    assert (cooldown.there, not cooldown.exceeded) == (gap, fits)
+    assert (rs.run(scenario).metric("refusals.cooldown_active").mean == 0) is fits
+
+
+def test_domains_grow_as_copies_of_those_that_are_started() -> None:
+    """Of a and b there are then two each: the copies of a are no b."""
+    load = workload_of(rs.Scenario.parse(APART)).of_domains(4)
+    b, a = load.starts
+    assert [b.domain(index) for index in range(b.domains)] == [(1, 0), (1, 1)]
+    assert [a.domain(index) for index in range(a.domains)] == [(0, 0), (0, 1)]
+
+
+def test_clients_of_hosts_that_the_timeline_adds_are_left_out_for_a_month() -> None:
+    """Twelve words a domain and night, from day 10 on: of 31 nights each, whenever the month begins."""
+    late = "{kind: schedule, account: us, job: rank_run, every: day, at: '05:00', domains: [c.example]}"
+    added = "{do: add_domains, at: 10d, account: us, domains: [c.example], keywords: 12}"
+    load = workload_of(rs.Scenario.parse(f"{APART}  c: {late}\ntimeline: [{added}]\n"))
+    assert load.left_out.slots == 12
+    assert load.left_out.spent == 31 * 12 * rs.Policy().catalogue.unit_costs.rank_run_page
+    assert f"{units.usd(load.left_out.spent)} a month more, in the month of most." in load.notes[-1]
+
+
+@pytest.mark.fact("S109")
+def test_a_plan_that_fits_with_add_ons_breaks_with_them() -> None:
+    """100 briefs a week are 50 and a pack of 50: that is enough, and one domain more is not."""
+    briefs = {"kind": "brief_refresher", "account": "acme", "every": "week", "keywords": 100, "batch": 5}
+    scenario = agency(3, briefs=briefs).replace(accounts={"acme": {"plan": "pro"}})
+    answer = fit(scenario, growth=1)
+    need = uses(answer)["keyword_brief_refreshes a week"]
+    assert (need.now.exceeded, need.breaks_at) == (False, 4)
+    assert "With what is left out" not in answer.sentence

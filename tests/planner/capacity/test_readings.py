@@ -37,7 +37,7 @@ def test_a_plan_fits_under_three_of_five_windows_and_spread_over_three_minutes_u
     assert "1 of 2 readings of U46" in answer.notes[2]
     assert answer.notes[3] == "Started over 3m it holds under all readings of U1."
     assert answer.notes[4].startswith("Started at one instant, 30 rank runs meet 10 refusals")
-    assert answer.notes[5] == "3 others change nothing: U4, U47, U59."
+    assert answer.notes[5] == "3 others leave the verdict as it is: U4, U47, U59."
     for spread, enough in (("3m", True), ("1m", False)):
         verdicts = {
             fit(THIRTY, rs.Policy().replace(assumptions={"window": window}), spread=spread).verdict

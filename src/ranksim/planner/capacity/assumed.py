@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from ranksim.core.callers.programs import Schedule
 from ranksim.core.clock import DAY, HOUR, Micros, format_duration
+from ranksim.core.contract.plans import JobLabel
 
 if TYPE_CHECKING:
     from ranksim.twin.sim.scenario import Scenario
@@ -24,14 +25,25 @@ SPREAD = 12 * HOUR
 
 def with_rank_runs(scenario: Scenario, account: str) -> tuple[Scenario, tuple[str, ...]]:
     """Return a scenario in which an account's ranks are run daily if it does not say, and notes of that."""
-    clients = [client for client in scenario.clients.values() if client.account in (account, None)]
-    plans = [client.planned((), {}) for client in clients]
-    runs_ranks = any(plan and plan.starts and plan.starts.operation == "rank_run" for plan in plans)
-    if runs_ranks or None in plans:  # what others do may be rank runs, too
+    begun = _started(scenario, account)
+    if "rank_run" in begun or None in begun:  # what others do may be rank runs, too
         return scenario, ()
     runs = Schedule(account=account, job="rank_run", every="day", spread=SPREAD)
     notes = no_rank_runs(DAY), f"These runs are spread over {format_duration(SPREAD)}."
     return scenario.model_copy(update={"clients": scenario.clients | {RUNS: runs}}), notes
+
+
+def starts_jobs(scenario: Scenario, account: str) -> bool:
+    """Return whether a client of an account starts jobs of any kind, or may do so."""
+    return not _started(scenario, account).isdisjoint({None, *get_args(JobLabel)})
+
+
+def _started(scenario: Scenario, account: str) -> set[str | None]:
+    """Return what the clients of an account start by the calendar, with None where that cannot be told."""
+    clients = [client for client in scenario.clients.values() if client.account in (account, None)]
+    plans = [client.planned((), {}) for client in clients]
+    unknown = {None} if None in plans else set()
+    return unknown | {plan.starts.operation for plan in plans if plan is not None and plan.starts is not None}
 
 
 def no_rank_runs(every: Micros) -> str:

@@ -48,14 +48,14 @@ NO_STARTS = Burst(0, 0, 0, 0, 0)
 
 
 class Start(NamedTuple):
-    """A start that is planned at `at` (µs) for the domain of a number, by one of a workload's `JobStarts`.
+    """A start that is planned at `at` (µs) for a `JobStarts.domain`, by one of a workload's `JobStarts`.
 
     Its occasion `began` then or earlier (µs): what is planned longer comes first where calls meet.
     """
 
     at: Micros
     by: int
-    domain: int
+    domain: tuple[int, int]
     began: Micros
 
 
@@ -131,7 +131,7 @@ def _number(starts: Sequence[JobStarts]) -> int:
 
 def _is_lossy(load: Workload, policy: Policy, binding: Cooldowns) -> bool:
     cooldowns = dict(binding)
-    late: dict[tuple[str, int], list[tuple[Micros, Micros]]] = {}
+    late: dict[tuple[str, tuple[int, int]], list[tuple[Micros, Micros]]] = {}
     for occasion, outcome in _outcomes(load.starts, load.keys, policy, patient=False):
         if outcome.burst.given_up:
             return True
@@ -151,19 +151,23 @@ def _is_lossy(load: Workload, policy: Policy, binding: Cooldowns) -> bool:
     )
 
 
-def least_gaps(starts: Sequence[JobStarts], running: Mapping[str, Micros]) -> dict[str, Micros]:
+def least_gaps(
+    starts: Sequence[JobStarts], running: Mapping[str, Micros], *, together: bool = False
+) -> dict[str, Micros]:
     """Return by kind the least time between two planned starts of one domain (µs), where there are two.
 
     What starts while a job of its kind is `running`, for so long (µs), joins it and is not refused (U45).
+    Starts of all domains are taken `together` where a cooldown is the account's (U46).
     """
-    times: dict[tuple[str, int], list[Micros]] = {}
+    planned: dict[tuple[str, tuple[int, int] | None], list[Start]] = {}
     for start in planned_starts(starts):
-        times.setdefault((starts[start.by].kind, start.domain), []).append(start.at)
+        planned.setdefault((starts[start.by].kind, None if together else start.domain), []).append(start)
     least: dict[str, Micros] = {}
-    for (kind, _), instants in times.items():
-        for once, again in pairwise(sorted(instants)):
-            if again - once > running.get(kind, -1):
-                least[kind] = min(least.get(kind, again - once), again - once)
+    for (kind, _), some in planned.items():
+        for once, again in pairwise(sorted(some)):
+            gap = again.at - once.at
+            if once.domain != again.domain or gap > running.get(kind, -1):
+                least[kind] = min(least.get(kind, gap), gap)
     return least
 
 
@@ -221,8 +225,8 @@ def planned_starts(starts: Sequence[JobStarts]) -> Iterator[Start]:
     """Yield all planned starts."""
     for by, some in enumerate(starts):
         for at in some.times:
-            for domain in range(some.domains):
-                yield Start(at + some.spread * domain // some.domains, by, domain, at)
+            for index in range(some.domains):
+                yield Start(at + some.spread * index // some.domains, by, some.domain(index), at)
 
 
 def _occasions(starts: Sequence[JobStarts], apart: Micros) -> Iterator[list[Start]]:
@@ -255,7 +259,7 @@ def _outcomes(
         assumptions.window, policy.facts.rates.expensive, length, int(assumptions.refused_calls_count)
     )
     tries = max((start.tries * start.calls for start in starts), default=0)
-    alike: dict[tuple[Micros, ...], Outcome] = {}
+    alike: dict[tuple[object, ...], Outcome] = {}
     for occasion in _occasions(starts, apart=tries * (length + SECOND) + 2 * length):
         began = occasion[0].at
         shape = (

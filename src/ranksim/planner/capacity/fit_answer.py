@@ -124,8 +124,9 @@ LIMITS = TableSpec(
 class Fit(ReadyAnswer):
     """The answer: every plan of the catalogue, the cheapest first, and what the starts of one night meet.
 
-    Where some of these are given up, `enough` is the spread (µs) and the number of keys that start them all,
-    None where no such thing does. `growth` is the largest factor, and `months` are those of a growth in time.
+    Where some of these are given up, now or grown, `enough` is the spread (µs) and the number of keys that
+    start them all, None where no such thing does. `growth` is the largest factor, and `months` are those of a
+    growth in time.
     """
 
     kind = "capacity fit"
@@ -301,8 +302,9 @@ class Fit(ReadyAnswer):
             for plan in self.plans
         )
         note = (
-            "The price is the invoice, with add-ons where these make the plan fit; the provider cost is what "
-            "a month's work costs whoever runs the service, which the plan's ceiling bounds."
+            "The price is the invoice, with add-ons where these make the plan fit, which its limits below "
+            "then have, too; the provider cost is what a month's work costs whoever runs the service, which "
+            "the plan's ceiling bounds."
         )
         headings = ("plan", "fits", "price a month", "provider cost")
         return View(f"Plans, at {self._factors}", headings, 2, rows, note)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from ranksim.core.callers.programs import Python
+from ranksim.core.callers.programs import AnyClient, Python, Schedule
+from ranksim.core.clock import Micros
 from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.planner.capacity.common import WITHOUT_END
+from ranksim.planner.capacity.tracked import lists_by_host
 from ranksim.planner.capacity.workload import MONTH, Uncounted
 from ranksim.report.progress import nobody
 from ranksim.twin.sim.results import Result
@@ -19,14 +21,14 @@ from ranksim.twin.sim.timeline import Set
 def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> Uncounted:
     """Return what an account needs for the timeline and for some clients, beyond what it needs without them.
 
-    Two worlds show it, over a month or as long as the scenario is, in which no limit of a plan refuses
-    anything but cooldowns do. Clients in Python of the user's, and what the timeline sets, are in neither.
-    Raises BadInput.
+    Two worlds show it, until a billing month of 31 days has gone by after the last change, in which no limit
+    of a plan refuses anything but cooldowns do; in the one without are no domains that the timeline adds.
+    Clients in Python of the user's, and what the timeline sets, are in neither. Raises BadInput.
     """
     unlimited = scenario.model_copy(
         update={
             "policy": _unlimited(scenario.policy),
-            "length": max(MONTH, scenario.length),
+            "length": max(scenario.length, _last_change(scenario, clients) + 3 * MONTH),
             "clients": {
                 name: client for name, client in scenario.clients.items() if not isinstance(client, Python)
             },
@@ -35,7 +37,13 @@ def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> U
             "warm_up": "none",
         }
     )
-    counted = {name: client for name, client in unlimited.clients.items() if name not in clients}
+    hosts = {
+        name: {host for host, _ in lists_by_host(name, spec)} for name, spec in scenario.accounts.items()
+    }
+    stated = {
+        name: _of_hosts(client, hosts) for name, client in unlimited.clients.items() if name not in clients
+    }
+    counted = {name: client for name, client in stated.items() if client is not None}
     without = unlimited.model_copy(update={"clients": counted, "timeline": ()})
     everything, rest = (run(world, replications=1, progress=nobody) for world in (unlimited, without))
 
@@ -48,6 +56,24 @@ def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> U
         spent=more(f"spend.{account}.max"),
         metrics={metric: more(f"meters.{account}.{metric}.max") for metric in quotas},
     )
+
+
+def _last_change(scenario: Scenario, clients: Collection[str]) -> Micros:
+    """How long after its start (µs) the last thing changes that is not counted."""
+    begin = [
+        client.starts.after(scenario.start)
+        for client in map(scenario.clients.__getitem__, clients)
+        if not isinstance(client, Python)
+    ]
+    return max([action.at.after(scenario.start) for action in scenario.timeline] + begin, default=0)
+
+
+def _of_hosts(client: AnyClient, hosts: Mapping[str, Collection[str]]) -> AnyClient | None:
+    """A client without the hosts that its account does not begin with, None where it names no others."""
+    if not isinstance(client, Schedule) or not isinstance(client.domains, tuple):
+        return client
+    there = tuple(host for host in client.domains if host in hosts[client.account])
+    return client.model_copy(update={"domains": there}) if there else None
 
 
 def _of(result: Result, metric: str) -> float:

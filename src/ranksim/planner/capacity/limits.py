@@ -138,7 +138,7 @@ def _month(elapsed: Micros | None) -> tuple[Micros, Micros | None]:
 def _rest(used: Used, elapsed: Micros | None) -> tuple[Micros, Micros | None]:
     """What of that is still to come."""
     if elapsed is None:
-        return max(0, MONTH - used.month), None
+        return used.left, used.month
     return max(0, elapsed - used.month), used.month
 
 

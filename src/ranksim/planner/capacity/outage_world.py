@@ -25,7 +25,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.service.events import JobEnded, ServiceEvent
 from ranksim.inference.counts import counted
 from ranksim.inference.shares import chance
-from ranksim.planner.capacity.assumed import with_rank_runs
+from ranksim.planner.capacity.assumed import starts_jobs, with_rank_runs
 from ranksim.planner.capacity.common import (
     expect,
     micros,
@@ -176,7 +176,8 @@ def scenario_outage(
     """Compute what an outage of so long (µs, or text) costs an account, the only one unless it is named.
 
     It begins `at` a moment ("2d1h" after the scenario's start, or an instant), or at any moment of the
-    scenario, over which means are taken. Raises BadInput.
+    scenario, over which means are taken. Where no client of the account starts jobs, its ranks are taken to
+    be run daily. Raises BadInput.
     """
     scenario = scenario_of(scenario)
     name, lasts = name_of_account(scenario, account), micros("length", length)
@@ -189,7 +190,9 @@ def scenario_outage(
         span = f"from {iso(scenario.start)} until before {iso(scenario.end)}"
         raise BadInput(f"at: expected a moment {span}, found {iso(begins)}")
     outage = ScenarioOutage(scenario.name, name, scenario.start, scenario.length, lasts, failure, begins)
-    scenario, notes = with_rank_runs(scenario, name)
+    notes: tuple[str, ...] = ()
+    if not starts_jobs(scenario, name):
+        scenario, notes = with_rank_runs(scenario, name)
     with noted("running the scenario", progress):
         ended = _ended(scenario, name, lasts, replication_seed(seed, 0))
     starts = [] if begins is None else [begins]

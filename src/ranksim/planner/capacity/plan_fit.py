@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -157,15 +158,16 @@ def _with_limits(answer: Fit, policy: Policy) -> Fit:
     plans = policy.catalogue.plans
     most = most_domains(load, plans.values(), policy)
     now, then = (burst_of(size, policy) for size in (load, grown))
+    given_up, busiest = max(((now.given_up, load), (then.given_up, grown)), key=itemgetter(0))
     return replace(
         answer,
         plans=tuple(
-            replace(fit, limits=_uses(load, grown, plans[fit.plan], policy, most[fit.plan]))
+            replace(fit, limits=_uses(load, grown, fit.now.helps, plans[fit.plan], policy, most[fit.plan]))
             for fit in answer.plans
         ),
         burst=now,
         burst_grown=then,
-        enough=(enough_spread(load, policy), enough_keys(load, policy)) if now.given_up else (None, None),
+        enough=(enough_spread(busiest, policy), enough_keys(busiest, policy)) if given_up else (None, None),
     )
 
 
@@ -207,9 +209,11 @@ def _started_together(load: Workload, grown: Workload, most: int | None) -> Iter
 
 
 def _uses(
-    load: Workload, grown: Workload, plan: Plan, policy: Policy, most: int | None
+    load: Workload, grown: Workload, add_ons: Mapping[str, int], plan: Plan, policy: Policy, most: int | None
 ) -> tuple[LimitUse, ...]:
-    """Return the use of each limit of a plan, what breaks first before the rest."""
+    """Return the use of each limit of a plan with further add-ons, what breaks first before the rest."""
+    bought = {**load.add_ons, **{name: load.add_ons.get(name, 0) + more for name, more in add_ons.items()}}
+    load, grown = (replace(size, add_ons=bought) for size in (load, grown))
     allowed = allowed_alone(load.of_domains, plan, policy)
     sizes = [plan_limits(size, plan, policy) for size in (load, grown)]
     days = [_first_days(size, plan, policy) for size in (load, grown)]

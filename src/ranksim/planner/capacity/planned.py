@@ -164,7 +164,9 @@ class OwnAccount:
             geographies=max((len(scan.geographies) for scan in scans), default=1),
             work=work,
             starts=starts,
-            gaps=least_gaps(starts, self._running()),
+            gaps=least_gaps(
+                starts, self._running(), together=self.policy.assumptions.cooldown_scope == "account"
+            ),
             lengths={
                 kind: max(pool.duration.durations)
                 for kind, pool in self.scenario.pools.items()
@@ -211,6 +213,7 @@ class OwnAccount:
             for _, client, occasions, _, starts in self.recurring
             if starts is not None and client.surface != "app"
         ]
+        number = {host: at for at, host in enumerate(host for part in self.parts for host in part.hosts)}
         again = math.lcm(*(occasions.period for _, occasions, _ in by_key))
         end = min(MONTH, 2 * again) + max((client.starts.after(start) for client, *_ in by_key), default=0)
         for client, occasions, starts in by_key:
@@ -228,6 +231,7 @@ class OwnAccount:
                 calls=2 if starts.dry_run_first and policy.dry_run_class == "same" else 1,
                 key=self._key(client.key) + ("/graphql" if is_apart else ""),
                 gap=starts.gap,
+                numbers=tuple(number[host] for host in starts.hosts if host in number),
             )
 
     def _key(self, name: str | None) -> str:
@@ -250,9 +254,9 @@ class OwnAccount:
         used, now = self.spec.used, self.now
         if used is None:
             return None
-        begun = billing_month(self.anchor, now)[0]
+        begun, end = billing_month(self.anchor, now)
         week = week_start(now, self.policy.assumptions.week_offset)
-        return Used(used.metrics, used.spent, used.held, now - begun, now - week)
+        return Used(used.metrics, used.spent, used.held, now - begun, now - week, end - now)
 
     def _left_out(self, simulate: bool) -> tuple[Uncounted, Sequence[str]]:
         """Return how much is not counted of the account, as worlds show it, and say what that is."""
@@ -278,7 +282,7 @@ class OwnAccount:
             f"{units.write('money', left_out.spent)} a month",
             *(f"{count:,} {metric}" for metric, count in left_out.metrics.items() if count),
         ]
-        comes_to = f"Simulated once, that comes to {' and '.join(amounts)} more at most."
+        comes_to = f"Simulated once, that comes to {' and '.join(amounts)} more, in the month of most."
         return left_out, (f"Left out: {'; '.join(what)}. {comes_to}",)
 
     @property

@@ -76,8 +76,9 @@ class Uncounted:
 
 @dataclass(frozen=True, slots=True)
 class JobStarts:
-    """Jobs of one `kind` that are started together, for the first `domains`, at each of some `times` (µs).
+    """Jobs of one `kind` that are started together, for so many `domains`, at each of some `times` (µs).
 
+    The domains are those of some `numbers`, counted from 0, and without any the account's first.
     They are spread evenly over `spread` (µs), with the API key of a name; each takes so many `calls` of the
     expensive class, and each call is tried `tries` times at most. With a `gap` (µs) they are requests that
     go one after the other, so long after the reply before.
@@ -91,13 +92,25 @@ class JobStarts:
     calls: int = 1
     key: str = ""
     gap: Micros | None = None
+    numbers: tuple[int, ...] = ()
+
+    def domain(self, index: int) -> tuple[int, int]:
+        """Return which domain is started as the one of an index: its number, and as which of its copies.
+
+        Where there are more than the account had, each of its domains is there several times.
+        """
+        if not self.numbers:
+            return index, 0
+        copy, which = divmod(index, len(self.numbers))
+        return self.numbers[which], copy
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
     """What is used so far: units by metric, cost of the month (µUSD), held slots.
 
-    `month` and `week` are how much of the billing month and of the week has gone (µs).
+    `month` and `week` are how much of the billing month and of the week has gone (µs), `left` how much of the
+    month is still to come.
     """
 
     metrics: Mapping[str, int]
@@ -105,6 +118,7 @@ class Used:
     held: int
     month: Micros
     week: Micros
+    left: Micros
 
 
 @dataclass(frozen=True, slots=True)

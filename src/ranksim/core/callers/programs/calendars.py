@@ -173,7 +173,7 @@ class Schedule(Calendar):
             if count:
                 work.append(OccasionWork(self.job, count, size))
         drawn = self.spread_by == "draws"
-        starts = OccasionStarts(self.job, reached, self.spread, drawn, self.dry_run_first)
+        starts = OccasionStarts(self.job, reached, self.spread, drawn, self.dry_run_first, hosts=hosts)
         return ClientPlan(self, tuple(work), starts)
 
 

@@ -148,7 +148,8 @@ class OccasionStarts:
     """Requests of the expensive class at each occasion.
 
     They are spread over `spread` (µs), by draws where `drawn` and else evenly, each after a dry run if
-    `dry_run_first`; with a `gap` (µs) they go one after the other, so long after the reply before.
+    `dry_run_first`; with a `gap` (µs) they go one after the other, so long after the reply before. They are
+    for the domains of some `hosts`, without any for the first ones.
     """
 
     operation: SpendLabel
@@ -157,6 +158,7 @@ class OccasionStarts:
     drawn: bool = False
     dry_run_first: bool = False
     gap: Micros | None = None
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
