@@ -9,7 +9,7 @@ from tests.planner.capacity.drawn_scenarios import ACCOUNT, SETTINGS, scenarios,
 
 import ranksim as rs
 from ranksim.core.callers.programs.calendars import Schedule
-from ranksim.core.clock import MINUTE, SECOND
+from ranksim.core.clock import DAY, MINUTE, SECOND
 from ranksim.planner.capacity.fit_answer import PlanFit
 from ranksim.planner.capacity.limits import SPEND, TRACKED
 from ranksim.planner.capacity.plan_fit import fit
@@ -92,7 +92,7 @@ def test_a_dry_run_in_time_meets_the_cooldown_of_a_start_that_was_put_off() -> N
 def test_slots_and_cost_are_those_of_the_world_but_for_what_is_told(scenario: rs.Scenario) -> None:
     schedules = [one for one in scenario.clients.items() if isinstance(one[1], Schedule)]
     ranks = {name: one for name, one in schedules if isinstance(one, Schedule) and one.job == "rank_run"}
-    scenario = scenario.model_copy(update={"clients": ranks})
+    scenario = scenario.model_copy(update={"clients": ranks, "length": 124 * DAY})
     seen, plan, load = simulated(scenario), agency(scenario), workload_of(scenario)
     tracked = next(use for use in plan.limits if use.now.name == TRACKED)
     assert seen.metric(f"slots.{ACCOUNT}.max_used").mean == tracked.now.need + load.left_out.slots

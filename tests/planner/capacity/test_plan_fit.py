@@ -161,13 +161,13 @@ def test_a_world_reaches_the_ceiling_on_that_day() -> None:
 
 
 @pytest.mark.fact("U106", "S109")
-def test_a_world_exhausts_its_allowance_on_that_day_unless_an_add_on_helps() -> None:
-    """150 rank runs a month are 5 domains for 30 days; the 31st wants a pack of 100."""
+def test_a_world_exhausts_its_allowance_unless_an_add_on_helps() -> None:
+    """150 rank runs a month are 5 domains for 30 days; the 31st wants a pack of 100, enough for 8 domains."""
     portfolio = Portfolio(domains=5, keywords=2)
     team = plan_of(fit(portfolio, METERED, growth=1), "team")
     assert team.first is not None
     assert (team.now.fits, dict(team.now.helps), team.now.price) == (True, {"run_pack": 1}, 124_000000)
-    assert (team.first.now.name, team.first.breaks_at, team.first.day) == ("rank_runs a month", 5, 31)
+    assert (team.first.now.name, team.first.breaks_at, team.first.day) == ("rank_runs a month", 9, None)
     for days, add_ons, refused in ((30, {}, 0), (31, {}, 5), (31, {"run_pack": 1}, 0)):
         sized = Portfolio(domains=5, keywords=2, add_ons=add_ons)
         seen = world(sized, "team", days * DAY, METERED)

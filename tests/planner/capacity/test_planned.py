@@ -93,7 +93,7 @@ def test_work_of_clients_is_counted_by_hand() -> None:
     assert load.notes == (
         "A crawl is taken to have 100 pages: the scenario does not say.",
         "Left out: what these clients spend: adds. Simulated once, that comes to 70 slots and 0.33 USD a "
-        "month more at most.",
+        "month more, in the month of most.",
     )
     assert (load.left_out.slots, load.left_out.metrics["keyword_brief_refreshes"]) == (70, 0)
 
@@ -181,7 +181,7 @@ def test_an_agency_breaks_as_its_world_does() -> None:
         ({}, {"account": "acm"}, "account: no such account 'acm'; did you mean 'acme'"),
         ({"accounts": {"b": {"plan": "pro"}}}, {}, "account: .* has 2, acme, b; name one"),
         ({"accounts": {"b": {"plan": "pro"}}}, {"account": "b"}, "account 'b' has no domains; give it"),
-        ({}, {"domains": 3}, "domains: the scenario says it; leave it out"),
+        ({}, {"domains": 3}, "domains: the scenario says what is tracked; leave it out"),
     ],
 )
 def test_bad_input(changes: dict[str, Any], asked: dict[str, Any], message: str) -> None:

@@ -27,7 +27,7 @@ ScenarioFile = Annotated[
     typer.Option(
         metavar="FILE",
         help="A scenario, such as world.yaml of `ranksim mirror`, that says what an account tracks, has done "
-        "and has used. Flags stand in place of what it says.",
+        "and has used. Flags of what is done stand in place of what its clients do.",
     ),
 ]
 

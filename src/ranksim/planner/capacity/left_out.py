@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ranksim.core.callers.programs import AnyClient, Python, Schedule
-from ranksim.core.clock import Micros
 from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.planner.capacity.common import WITHOUT_END
@@ -21,18 +20,23 @@ from ranksim.twin.sim.timeline import Set
 def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> Uncounted:
     """Return what an account needs for the timeline and for some clients, beyond what it needs without them.
 
-    Two worlds show it, until a billing month of 31 days has gone by after the last change, in which no limit
-    of a plan refuses anything but cooldowns do; in the one without are no domains that the timeline adds.
-    Clients in Python of the user's, and what the timeline sets, are in neither. Raises BadInput.
+    Two worlds show it, in which no limit of a plan refuses anything but cooldowns do: for a billing month from
+    the start on, or as long as the scenario is; with a timeline until a month of 31 days has gone by after
+    its last change. In the one without are no domains that the timeline adds; clients in Python of the user's,
+    and what the timeline sets, are in neither. Raises BadInput.
     """
+    timeline = tuple(each for each in scenario.timeline if not isinstance(each, Set))
+    last = max((action.at.after(scenario.start) for action in timeline), default=0)
+    whole = scenario.accounts[account].model_copy(update={"anchor": scenario.start})
     unlimited = scenario.model_copy(
         update={
             "policy": _unlimited(scenario.policy),
-            "length": max(scenario.length, _last_change(scenario, clients) + 3 * MONTH),
+            "length": max(scenario.length, last + 3 * MONTH if timeline else MONTH),
             "clients": {
                 name: client for name, client in scenario.clients.items() if not isinstance(client, Python)
             },
-            "timeline": tuple(each for each in scenario.timeline if not isinstance(each, Set)),
+            "timeline": timeline,
+            "accounts": scenario.accounts if timeline else scenario.accounts | {account: whole},
             "expect": (),
             "warm_up": "none",
         }
@@ -56,16 +60,6 @@ def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> U
         spent=more(f"spend.{account}.max"),
         metrics={metric: more(f"meters.{account}.{metric}.max") for metric in quotas},
     )
-
-
-def _last_change(scenario: Scenario, clients: Collection[str]) -> Micros:
-    """How long after its start (µs) the last thing changes that is not counted."""
-    begin = [
-        client.starts.after(scenario.start)
-        for client in map(scenario.clients.__getitem__, clients)
-        if not isinstance(client, Python)
-    ]
-    return max([action.at.after(scenario.start) for action in scenario.timeline] + begin, default=0)
 
 
 def _of_hosts(client: AnyClient, hosts: Mapping[str, Collection[str]]) -> AnyClient | None:
