@@ -10,6 +10,7 @@ from tests.planner.capacity.drawn_scenarios import ACCOUNT, SETTINGS, scenarios,
 import ranksim as rs
 from ranksim.core.callers.programs.calendars import Schedule
 from ranksim.core.clock import DAY, MINUTE, SECOND
+from ranksim.planner.capacity.bursts import BURST
 from ranksim.planner.capacity.fit_answer import PlanFit
 from ranksim.planner.capacity.limits import SPEND, TRACKED
 from ranksim.planner.capacity.plan_fit import fit
@@ -85,6 +86,25 @@ def test_a_dry_run_in_time_meets_the_cooldown_of_a_start_that_was_put_off() -> N
     )
     assert begun(rs.run(scenario)) == sum(asked(scenario).values()) - 15
     assert any(use.now.exceeded for use in agency(scenario).limits)
+
+
+def test_of_starts_at_one_instant_that_of_the_longer_wait_comes_first() -> None:
+    """On Mondays a weekly crawl takes one of two calls a minute, so one of four daily runs is given up."""
+    client = {"account": "acme", "max_tries": 2, "at": "01:00:00", "kind": "schedule"}
+    scenario = rs.Scenario.model_validate(
+        {
+            "start": "2026-03-01T00:00:00Z",
+            "length": "31d",
+            "policy": {"facts": {"rates": {"expensive": 2}}},
+            "accounts": {"acme": {"plan": "agency", "portfolio": {"domains": 4, "keywords": 1}}},
+            "clients": {
+                "ranks": client | {"job": "rank_run"},
+                "crawls": client | {"job": "crawl", "every": "week", "max_tries": 5, "spread": "5m"},
+            },
+        }
+    )
+    assert begun(rs.run(scenario)) == sum(asked(scenario).values()) - 5
+    assert any(use.now.name == BURST and use.now.exceeded for use in agency(scenario).limits)
 
 
 @pytest.mark.slow

@@ -147,7 +147,7 @@ def test_a_scenario_is_answered_as_flags_are(tmp_path: Path) -> None:
     assert read[0] == read[1] | {"U45", "U51"}  # a scenario has months of its own, and jobs that are joined
     assert any("No client of the scenario runs ranks" in note for note in json.loads(by_scenario)["notes"])
     code, _, err = told("fit", "--scenario", str(world), "--domains", "3")
-    assert (code, "domains: the scenario says it" in err) == (2, True)
+    assert (code, "domains: the scenario says what is tracked" in err) == (2, True)
     code, _, err = told("fit", "--account", "acme")
     assert (code, "--account: only a scenario has accounts" in err) == (2, True)
 

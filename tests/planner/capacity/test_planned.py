@@ -92,10 +92,10 @@ def test_work_of_clients_is_counted_by_hand() -> None:
     assert found["provider cost a month"].now.need == spent
     assert load.notes == (
         "A crawl is taken to have 100 pages: the scenario does not say.",
-        "Left out: what these clients spend: adds. Simulated once, that comes to 70 slots and 0.33 USD a "
+        "Left out: what these clients spend: adds. Simulated once, that comes to 100 slots and 0.64 USD a "
         "month more, in the month of most.",
     )
-    assert (load.left_out.slots, load.left_out.metrics["keyword_brief_refreshes"]) == (70, 0)
+    assert (load.left_out.slots, load.left_out.metrics["keyword_brief_refreshes"]) == (100, 0)
 
 
 def test_what_is_used_so_far_is_counted() -> None:
@@ -126,10 +126,10 @@ def test_a_world_is_refused_when_it_says() -> None:
 
 
 def test_a_client_that_gives_up_sooner_breaks_sooner() -> None:
-    """Two tries are two minutes of twenty starts at one instant."""
+    """Two tries are two minutes of twenty calls, of which 13 weekly crawls and one for briefs come first."""
     answer = fit(planned(clients={"runs": {"max_tries": 2, "spread": "0s"}}))
     burst = uses(answer)["job starts in a burst"]
-    assert (burst.now.there, burst.breaks_at) == (40, 41)
+    assert (burst.now.there, burst.breaks_at) == (26, 27)
 
 
 def test_a_client_that_does_not_wait_as_told_is_named() -> None:

@@ -50,13 +50,15 @@ NO_STARTS = Burst(0, 0, 0, 0, 0)
 class Start(NamedTuple):
     """A start that is planned at `at` (µs) for a `JobStarts.domain`, by one of a workload's `JobStarts`.
 
-    Its occasion `began` then or earlier (µs): what is planned longer comes first where calls meet.
+    Its occasion `began` then or earlier (µs), and has been waited for since the one `before` it: what is
+    planned longer comes first where calls meet.
     """
 
     at: Micros
     by: int
     domain: tuple[int, int]
     began: Micros
+    before: Micros
 
 
 class Outcome(NamedTuple):
@@ -224,15 +226,15 @@ def _first(holds: Callable[[int], bool], most: int) -> int | None:
 def planned_starts(starts: Sequence[JobStarts]) -> Iterator[Start]:
     """Yield all planned starts."""
     for by, some in enumerate(starts):
-        for at in some.times:
+        for before, at in pairwise((0, *some.times)):
             for index in range(some.domains):
-                yield Start(at + some.spread * index // some.domains, by, some.domain(index), at)
+                yield Start(at + some.spread * index // some.domains, by, some.domain(index), at, before)
 
 
 def _occasions(starts: Sequence[JobStarts], apart: Micros) -> Iterator[list[Start]]:
     """Yield the starts that come together: before and after each lot nothing is planned for so long (µs)."""
     lot: list[Start] = []
-    for start in sorted(planned_starts(starts), key=attrgetter("at")):
+    for start in sorted(planned_starts(starts), key=attrgetter("at", "began", "before")):
         if lot and start.at - lot[-1].at > apart:
             yield lot
             lot = []

@@ -85,9 +85,7 @@ class OwnAccount:
     ) -> None:
         for field in TRACKED:
             if field in done:
-                raise BadInput(
-                    f"{field}: the scenario says what is tracked; leave it out, or change the scenario's portfolio"
-                )
+                raise BadInput(f"{field}: the scenario says what is tracked; leave it out, or change that")
         self.scenario = scenario_of(scenario)
         self.policy, self.now = self.scenario.policy, self.scenario.start
         self.name = name_of_account(self.scenario, account)
