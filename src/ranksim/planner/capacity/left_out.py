@@ -20,9 +20,9 @@ from ranksim.twin.sim.timeline import Set
 def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> Uncounted:
     """Return what an account needs for the timeline and for some clients, beyond what it needs without them.
 
-    Two worlds show it, in which no limit of a plan refuses anything but cooldowns do: for a billing month from
-    the start on, or as long as the scenario is; with a timeline until a month of 31 days has gone by after
-    its last change. In the one without are no domains that the timeline adds; clients in Python of the
+    Two worlds show it, in which no limit of a plan refuses anything but cooldowns do: for a billing month
+    from the start on, or as long as the scenario is; with a timeline until a month of 31 days has gone by
+    after its last change. In the one without are no domains that the timeline adds; clients in Python of the
     user's, and what the timeline sets, are in neither. Raises BadInput.
     """
     timeline = tuple(each for each in scenario.timeline if not isinstance(each, Set))
