@@ -16,6 +16,7 @@ from ranksim.planner.capacity.growth import fits_until, growth_of
 from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.workload import Used
+from ranksim.report import units
 
 ALIKE = Portfolio(domains=20, keywords=25, pairings=1, run_every="1d", spread="10m")
 
@@ -28,6 +29,8 @@ ALIKE = Portfolio(domains=20, keywords=25, pairings=1, run_every="1d", spread="1
         ("2 per year", 12, 2.0),
         ("+5 % / month", 12, 1.05**12),
         ("1.05 / month", 12, 1.05**12),
+        ("×2 / year for 3 years", 36, 8.0),
+        ("5 % / month for 18 months", 18, 1.05**18),
         ("1, ×1.2, 1.5", 3, 1.5),
     ],
 )
@@ -43,7 +46,22 @@ def test_a_factor_alone_has_no_months() -> None:
     assert fit(ALIKE, growth=2).months == ()
 
 
-@pytest.mark.parametrize("text", ["much", "", "0 / year", "1,,2", "nan,1", "1,0", "1,2000", "2 / day", "0.5"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "much",
+        "",
+        "0 / year",
+        "1,,2",
+        "nan,1",
+        "1,0",
+        "1,2000",
+        "2 / day",
+        "0.5",
+        "2 / year for 0 years",
+        "2 / year for 11 years",
+    ],
+)
 def test_what_is_no_growth_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(BadInput, match="growth: expected"):
         fit(ALIKE, growth=text)
@@ -88,7 +106,7 @@ def test_the_sentence_names_the_month_to_upgrade_and_what_breaks() -> None:
     }  # fmt: skip
     assert "starter in month 1; pro in month 2 (what breaks of starter: keyword slots" in answer.sentence
     assert "agency from month 3 (what breaks of pro: " in answer.sentence
-    assert "The 3 months cost 3,148.00 USD." in answer.sentence  # 29 + 129 + 2,990
+    assert "The 3 months cost 3,148.00 USD, and the provider " in answer.sentence  # 29 + 129 + 2,990
 
 
 def test_a_year_costs_what_its_plans_do_month_by_month() -> None:
@@ -97,7 +115,12 @@ def test_a_year_costs_what_its_plans_do_month_by_month() -> None:
     assert (
         "starter until month 6; pro from month 7 (what breaks of starter: keyword slots)" in answer.sentence
     )
-    assert f"The 12 months cost {6 * 29 + 6 * 129}.00 USD." in answer.sentence
+    work = sum(month.sizes[month.plan].cost for month in answer.months if month.plan)
+    assert work == sum(month.domains * 20 * 31 * 400 for month in answer.months)  # µUSD a page
+    assert (
+        f"The 12 months cost {6 * 29 + 6 * 129}.00 USD, and the provider {units.usd(work)}."
+        in answer.sentence
+    )
 
 
 @pytest.mark.slow

@@ -24,8 +24,12 @@ LARGEST = 1000
 
 RATE = re.compile(
     r"(?:[×x]\s*)?(?P<number>\d+(?:\.\d+)?)\s*(?P<percent>%)?\s*(?:/|a|per)\s*(?P<per>month|year)"
+    r"(?:\s+for\s+(?P<span>\d+)\s*(?P<unit>month|year)s?)?"
 )
-EXPECTED = "a factor such as 2, a rate such as '×2 / year' or '5 % / month', or factors by month: 1,1.2,1.5"
+EXPECTED = (
+    "a factor such as 2, a rate such as '×2 / year' or '5 % / month for 2 years', or factors by month: "
+    "1,1.2,1.5"
+)
 
 MONTHS = TableSpec(
     others={"price_uusd": "money", "provider_cost_uusd": "money", "factor": "count"}, keys=("month", "plan")
@@ -35,8 +39,8 @@ MONTHS = TableSpec(
 def growth_of(growth: float | str) -> tuple[float, tuple[float, ...]]:
     """Return the largest factor of a growth, and those by month, none where it is a factor alone.
 
-    A rate is compounded monthly over a year: month k is looked at with what there is at its end. Raises
-    BadInput.
+    A rate is compounded monthly, over a year unless it says for how long: month k is looked at with what
+    there is at its end. Raises BadInput.
     """
     if not isinstance(growth, str):
         require_number("growth", growth)
@@ -59,7 +63,9 @@ def _path(text: str) -> tuple[float, ...]:
         factor = 1 + factor / 100 if rate["percent"] else factor
         power = 1 / YEAR if rate["per"] == "year" else 1
         expect(0 < factor <= LARGEST, "growth", f"a factor above 0 and up to {LARGEST}", repr(text))
-        return tuple(factor ** (month * power) for month in range(1, YEAR + 1))
+        months = int(rate["span"] or 1) * (YEAR if rate["unit"] != "month" else 1)
+        expect(1 <= months <= MOST_MONTHS, "growth", f"1 to {MOST_MONTHS} months", months)
+        return tuple(factor ** (month * power) for month in range(1, months + 1))
     try:
         factors = tuple(float(part.strip().lstrip("×x")) for part in text.split(","))
     except ValueError:
@@ -152,7 +158,10 @@ def _span(group: Sequence[GrownMonth], last: GrownMonth) -> str:
 def _cost(months: Sequence[GrownMonth]) -> str:
     prices = [month.price for month in months if month.price is not None]
     which = "" if len(prices) == len(months) else " that have a price"
-    cost = f"The {len(prices)} months{which} cost {units.usd(sum(prices))}."
+    work = sum(month.sizes[month.plan].cost for month in months if month.price is not None and month.plan)
+    cost = (
+        f"The {len(prices)} months{which} cost {units.usd(sum(prices))}, and the provider {units.usd(work)}."
+    )
     return cost if prices else "What they cost is not known."
 
 

@@ -21,7 +21,7 @@ def fit(
         typer.Option(
             metavar="FACTOR|RATE|SERIES",
             help="How many times as many domains to look at too: 2; or a growth in time, which tells until "
-            "when each plan fits: '×2 / year', '5 % / month', or factors by month, 1,1.2,1.5.",
+            "when each plan fits: '×2 / year', '5 % / month for 2 years', or factors by month, 1,1.2,1.5.",
         ),
     ] = "2",
     catalogue: Annotated[
