@@ -150,6 +150,13 @@ def test_titles_tell_the_finding(tables: Tables, name: str, title: str) -> None:
     assert plots.plot(tables, name).get_title().replace("\n", " ") == title
 
 
+def test_a_window_that_is_full_and_refuses_nothing_is_not_called_otherwise(tables: Tables) -> None:
+    for row in tables["windows"]:
+        row["refused"], row["fullest"] = 0, row["limit"]
+    title = plots.plot(tables, "windows").get_title().replace("\n", " ")
+    assert title.startswith("No window refuses a call: up to ")
+
+
 def test_a_rate_class_has_a_panel_and_the_pressed_stands_first(tables: Tables) -> None:
     for row in tables["windows"]:
         if row["rate_class"] == "read":

@@ -116,7 +116,7 @@ def _fullest(rows: Sequence[Row], length: str) -> str:
         return f"{units.many(round(refused), 'call')} refused, {mostly} {whose}, beyond {limit} in {length}"
     fullest = max(rows, key=lambda row: row["fullest"] / row["limit"] if row["limit"] else 0)
     held, limit = units.count(fullest["fullest"]), units.count(fullest["limit"])
-    return f"No window is ever full: up to {held} of {limit} {fullest['rate_class']} calls in {length}"
+    return f"No window refuses a call: up to {held} of {limit} {fullest['rate_class']} calls in {length}"
 
 
 def _windows_of(ax: Axes, rows: Sequence[Row], *, single: bool) -> tuple[Labels, int]:
