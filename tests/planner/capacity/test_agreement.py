@@ -112,7 +112,8 @@ def test_of_starts_at_one_instant_that_of_the_longer_wait_comes_first() -> None:
 def test_slots_and_cost_are_those_of_the_world_but_for_what_is_told(scenario: rs.Scenario) -> None:
     schedules = [one for one in scenario.clients.items() if isinstance(one[1], Schedule)]
     ranks = {name: one for name, one in schedules if isinstance(one, Schedule) and one.job == "rank_run"}
-    scenario = scenario.model_copy(update={"clients": ranks, "length": 124 * DAY})
+    longer = 124 * DAY if scenario.timeline else scenario.length  # a month of 31 days after its last change
+    scenario = scenario.model_copy(update={"clients": ranks, "length": longer})
     seen, plan, load = simulated(scenario), agency(scenario), workload_of(scenario)
     tracked = next(use for use in plan.limits if use.now.name == TRACKED)
     assert seen.metric(f"slots.{ACCOUNT}.max_used").mean == tracked.now.need + load.left_out.slots
