@@ -27,7 +27,7 @@ def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> U
     """
     timeline = tuple(each for each in scenario.timeline if not isinstance(each, Set))
     last = max((action.at.after(scenario.start) for action in timeline), default=0)
-    whole = scenario.accounts[account].model_copy(update={"anchor": scenario.start})
+    from_now = scenario.accounts[account].model_copy(update={"anchor": scenario.start})
     unlimited = scenario.model_copy(
         update={
             "policy": _unlimited(scenario.policy),
@@ -36,7 +36,7 @@ def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> U
                 name: client for name, client in scenario.clients.items() if not isinstance(client, Python)
             },
             "timeline": timeline,
-            "accounts": scenario.accounts if timeline else scenario.accounts | {account: whole},
+            "accounts": scenario.accounts if timeline else scenario.accounts | {account: from_now},
             "expect": (),
             "warm_up": "none",
         }
