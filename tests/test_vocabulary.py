@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from matplotlib.axes import Axes
 
 import ranksim as rs
+from ranksim.report.answer import ReadyAnswer
 
 ROOT = Path(__file__).parents[1]
 WORLD = {"length": "3d", "timeline": [], "expect": []}
@@ -67,6 +69,11 @@ def answer(request: pytest.FixtureRequest) -> Any:
 def test_a_result_shows_itself_in_a_line_and_in_a_notebook(answer: Any) -> None:
     assert "\n" not in repr(answer)
     assert "<table" in answer._repr_html_()
+
+
+def test_a_cell_of_a_notebook_has_all_notes_of_an_answer(answer: Any) -> None:
+    if isinstance(answer, ReadyAnswer):
+        assert all(escape(note) in answer._repr_html_() for note in answer.notes)
 
 
 def test_a_result_has_a_page(answer: Any) -> None:

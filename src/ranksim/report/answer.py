@@ -88,7 +88,9 @@ class ReadyAnswer(ABC):
         return f"<{type(self).__name__}: {self.sentence}>"
 
     def _repr_html_(self) -> str:
-        return fragment(self.sentence, (), self.views())
+        views = self.views()
+        lines = [*self.notes, *further(views, "frame(NAME) has one")]
+        return fragment(self.sentence, lines, requested(views))
 
     def frame(self, name: str = "", integers: bool = False) -> pd.DataFrame:
         """Return a table of the answer as a pandas frame: datetimes, timedeltas, and money in dollars.

@@ -26,7 +26,7 @@ from ranksim.report.answer import ReadyAnswer
 from ranksim.report.plans import UNKNOWN
 from ranksim.report.readings import NO_READINGS, READINGS, Readings
 from ranksim.report.table_spec import Row, Tables, TableSpec
-from ranksim.report.tables import View, fragment
+from ranksim.report.tables import View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -342,9 +342,6 @@ class Fit(ReadyAnswer):
             "before it is given up."
         )
         return View(title, ("limit", *(plan.plan for plan in self.plans)), 1, rows, note)
-
-    def _repr_html_(self) -> str:
-        return fragment(self.sentence, self.notes, self.views())
 
     def _drawn(self, name: str, ax: Axes | None) -> Axes:
         from ranksim.planner.capacity import plots

@@ -22,7 +22,7 @@ from ranksim.report.figure import (
     separated,
 )
 from ranksim.report.over_time import of_many
-from ranksim.report.tables import Row, fragment, further, requested
+from ranksim.report.tables import Row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,11 +32,6 @@ class DrawnAnswer(ReadyAnswer):
     """An answer of pricing: its plots are those of this module."""
 
     __slots__ = ()
-
-    def _repr_html_(self) -> str:
-        views = self.views()
-        lines = [*self.notes[:1], *further(views, "frame(NAME) has one")]
-        return fragment(self.sentence, lines, requested(views))
 
     def _drawn(self, name: str, ax: Axes | None) -> Axes:
         return PLOTS[name](self, new_figure().subplots() if ax is None else ax)
