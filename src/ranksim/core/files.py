@@ -20,6 +20,9 @@ from ranksim.core.errors import BadInput
 MARKER = "result.json"
 """The file that says a directory was written by ranksim."""
 
+ITS_SCENARIO = "scenario.json"
+"""The file beside it that has the scenario of a run."""
+
 DOCUMENT = {"kind", "version", "metrics", "expectations", "tables"}
 """Fields that tell a result of ranksim (`ranksim.report.document`) from other JSON."""
 
@@ -187,7 +190,7 @@ def _is_result(directory: Path) -> bool:
 
 
 RESULTS = Contents(
-    frozenset({MARKER, "scenario.json", "page.html", "trace.jsonl", "tables", "plots"}), _is_result
+    frozenset({MARKER, ITS_SCENARIO, "page.html", "trace.jsonl", "tables", "plots"}), _is_result
 )
 """A directory of results."""
 

@@ -6,18 +6,16 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 from pydantic import ValidationInfo, model_serializer, model_validator
 
 from ranksim.core.clock import MILLISECOND, SECOND, duration, format_duration, instant, iso
 from ranksim.core.contract.quantities import TEXT, Frozen, also, mapping_with
 from ranksim.core.money import format_money, money
+from ranksim.inference.estimate import Estimate
 from ranksim.twin.sim.metric_families import Unit
 from ranksim.twin.sim.metrics import check_name, unit_of
-
-if TYPE_CHECKING:
-    from ranksim.twin.sim.results import Result
 
 Number = int | float
 
@@ -44,6 +42,16 @@ WRITERS: dict[str, Callable[[int], str]] = {
     "instant": iso,
     "money": format_money,
 }
+
+
+class Observed(Protocol):
+    """What is judged: the metrics of a result."""
+
+    def values(self, metric: str) -> list[float | None]:
+        """Return a metric of each replication."""
+
+    def metric(self, name: str) -> Estimate:
+        """Return a metric's mean and its interval."""
 
 
 class Expectation(Frozen):
@@ -154,7 +162,7 @@ class Expectation(Frozen):
     def _ceiling(self) -> str:
         return f"{'at most' if self.less_than is None else 'less than'} {self._in_words(self.bounds[1])}"
 
-    def judge(self, result: Result) -> ExpectationResult:
+    def judge(self, result: Observed) -> ExpectationResult:
         """Return whether a result keeps the bound. Raises BadInput when it has no such metric."""
         values = result.values(self.metric)
         if self.hold == "every":
@@ -215,7 +223,7 @@ class ExpectationResult:
     text: str
 
 
-def judge_expectations(expectations: Iterable[Expectation], result: Result) -> list[ExpectationResult]:
+def judge_expectations(expectations: Iterable[Expectation], result: Observed) -> list[ExpectationResult]:
     """Judge expectations in order. Raises BadInput for a metric that the result does not have."""
     return [expectation.judge(result) for expectation in expectations]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from ranksim.core.errors import BadInput, check_kind
 from ranksim.core.extras import imported
-from ranksim.core.files import MARKER
+from ranksim.core.files import ITS_SCENARIO, MARKER
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
@@ -284,14 +284,20 @@ class Result:
 
     @classmethod
     def load(cls, path: str | Path) -> Result:
-        """Read the result.json that `ranksim run --out` wrote, or the directory with it. Raises BadInput."""
+        """Read the result.json that `ranksim run --out` wrote, or the directory with it.
+
+        `why` takes the scenario.json beside it. Raises BadInput.
+        """
         file = Path(path, MARKER) if Path(path).is_dir() else Path(path)
         try:
-            return cls.from_json(file.read_text(encoding="utf-8"), str(file))
+            read = cls.from_json(file.read_text(encoding="utf-8"), str(file))
         except OSError as error:
             raise BadInput(
                 f"{file}: cannot be read ({error.strerror}); give a directory that `ranksim run --out` wrote"
             ) from None
+        if file.name == MARKER and (file.parent / ITS_SCENARIO).exists():
+            read._why = partial(_why_saved, file.parent)
+        return read
 
     @classmethod
     def from_json(cls, text: str, where: str = "result") -> Result:
@@ -320,6 +326,12 @@ class Result:
             return read
         except (KeyError, TypeError) as error:
             raise BadInput(f"{where}: not a complete result ({error}); write it again") from None
+
+
+def _why_saved(folder: Path, result: Result, metric: str, **options: Any) -> Why:
+    from ranksim.twin.sim.why.saved import why_saved  # most results are asked for numbers alone
+
+    return why_saved(folder, metric, **options)
 
 
 def _drawing() -> Any:

@@ -7,6 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim import cli
+from ranksim.twin.sim.results import Result
+from ranksim.twin.sim.runner import run as rs_run
 
 TEXT = """
 scenario: 1
@@ -25,6 +27,8 @@ def test_why_of_a_directory_is_why_of_the_file(tmp_path: Path) -> None:
     file.write_text(TEXT)
     ran = CliRunner().invoke(cli.app, ["run", str(file), "--out", str(out), "--no-plots", "--no-trace"])
     assert ran.exit_code == 0
+    answer = Result.load(out).why(ASKED, futures=2)
+    assert answer.to_json() == rs_run(file).why(ASKED, futures=2).to_json()
     told = [
         CliRunner().invoke(cli.app, ["why", str(run), ASKED, "--futures", "2", "--json"])
         for run in (out, file)

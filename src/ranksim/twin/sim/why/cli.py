@@ -75,27 +75,11 @@ def _read(run: Path, seed: int | None) -> "tuple[Scenario, list[int]]":
     """The scenario of a directory or a file, and the seeds of its replications. Raises BadInput."""
     from ranksim.twin.sim.runner import replication_seed
     from ranksim.twin.sim.scenario import Scenario, client_functions
+    from ranksim.twin.sim.why.saved import saved_run
 
     if run.is_dir():
-        return _read_results(run)
+        return saved_run(run)
     scenario = Scenario.load(run)
     say_code(run, client_functions(scenario))
     root = scenario.seed if seed is None else seed
     return scenario, [replication_seed(root, index) for index in range(scenario.replications)]
-
-
-def _read_results(folder: Path) -> "tuple[Scenario, list[int]]":
-    """The scenario that a directory of results is of, and the seeds of its replications. Raises BadInput."""
-    from json import loads
-
-    from ranksim.twin.sim.scenario import Scenario
-
-    try:
-        scenario = Scenario.parse((folder / "scenario.json").read_text(encoding="utf-8"), str(folder))
-        result = loads((folder / "result.json").read_text(encoding="utf-8"))
-        return scenario, [replication["seed"] for replication in result["replications"]]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise BadInput(
-            f"{folder}: expected what `ranksim run --out` writes, scenario.json and result.json among it; "
-            "run the scenario again, or give its file"
-        ) from None
