@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, instant
+from ranksim.inference.counts import counted
 from ranksim.report import units
 
 
@@ -96,6 +97,17 @@ def test_durations(us: float, text: str) -> None:
 def test_shares_and_instants() -> None:
     assert [units.percent(share) for share in (0, 0.125, 1, 0.8744)] == ["0 %", "12.5 %", "100 %", "87.4 %"]
     assert units.instant(instant("2026-03-01T00:00:00Z") + 0.4) == "2026-03-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("replications", [2, 3, 4, 5, 6, 20])
+def test_a_count_on_which_all_replications_agree_stands_alone(replications: int) -> None:
+    for value in (1, 50, 1_280):
+        assert units.in_prose("count", *counted([value] * replications)) == units.count(value)
+
+
+@pytest.mark.parametrize("values", [(49, 51), (49, 50, 51), (49, 50, 50, 51), (49, 50, 50, 50, 51)])
+def test_a_count_on_which_few_replications_differ_has_its_interval(values: tuple[int, ...]) -> None:
+    assert units.in_prose("count", *counted(values)) != "50"
 
 
 @pytest.mark.parametrize(

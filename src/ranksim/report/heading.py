@@ -95,9 +95,10 @@ class Heading:
         """What the numbers are where there are several replications; nothing where there is one."""
         if self.replications == 1:
             return ""
+        which = f"all {self.replications}" if self.replications <= units.FEW else "all or nearly all of them"
         return (
             f"Numbers are means over the {units.count(self.replications)} replications, with 95 % intervals "
-            "where one is known. A count without one is the same in all or nearly all of them."
+            f"where one is known. A count without one is the same in {which}."
         )
 
     @property
@@ -199,7 +200,7 @@ def _most_refused(tables: Tables) -> str:
     if not refusals:
         return ""
     row = max(refusals, key=lambda row: row["count"])
-    count = units.write("count", row["count"], row["low"], row["high"])
+    count = units.in_prose("count", row["count"], row["low"], row["high"])
     share = units.write("share", row["share"])
     return f"Refused most: {row['client']}, {count} of {row['operation']}, {share} of these ({row['code']})"
 
@@ -290,4 +291,4 @@ def headline_numbers(heading: Heading, tables: Tables) -> list[tuple[str, str]]:
 
 
 def _value(row: Row) -> str:
-    return units.write(row["unit"], row["value"], row["low"], row["high"])
+    return units.in_prose(row["unit"], row["value"], row["low"], row["high"])

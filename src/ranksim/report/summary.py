@@ -212,7 +212,7 @@ def _quantile(quantile: float) -> str:
 
 def _spanned(row: Row, column: str) -> str:
     """A count with the interval that stands beside it in the row."""
-    return units.write("count", row[column], row.get(f"{column}_low"), row.get(f"{column}_high"))
+    return units.in_prose("count", row[column], row.get(f"{column}_low"), row.get(f"{column}_high"))
 
 
 # The page
@@ -247,7 +247,6 @@ def run_page(heading: Heading, tables: Tables, drawn: Mapping[str, str]) -> str:
     title = heading.title or heading.name
     first = _shows(heading, drawn)
     version = f"ranksim {escape(heading.version)}, seed {heading.seed}"
-    averaged = heading.averaged and f" {heading.averaged}"
     parts = [
         *_head(heading, title, tables),
         *(figure(name, drawn[name]) for name in first),
@@ -256,13 +255,14 @@ def run_page(heading: Heading, tables: Tables, drawn: Mapping[str, str]) -> str:
         *plots({name: svg for name, svg in drawn.items() if name not in first}, "Further figures"),
         *assumptions_of(heading.rests_on, heading.overrides, heading.readings),
         *_notes(heading),
-        *page_footer(heading.command, f"{version}: the same seed, the same result.{averaged} "),
+        *page_footer(heading.command, f"{version}: the same seed, the same result. "),
     ]
     return html_document(title, parts)
 
 
 def _head(heading: Heading, title: str, tables: Tables) -> list[str]:
-    parts = [f"<h1>{foldable(title)}</h1>", f'<p class="soft">{escape(heading.line)}</p>']
+    parts = [f"<h1>{foldable(title)}</h1>"]
+    parts += [f'<p class="soft">{escape(line)}</p>' for line in (heading.line, heading.averaged) if line]
     parts += [
         f"<p>{escape(paragraph)}</p>" for paragraph in heading.description.split("\n\n") if paragraph.strip()
     ]

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, format_duration, iso
 from ranksim.core.money import MICRO_USD
+from ranksim.inference.shares import unseen
 
 Number: TypeAlias = int | float
 
@@ -135,8 +136,19 @@ def write(quantity: str, value: Any, low: Number | None = None, high: Number | N
     return f"{form(value).removesuffix(unit)} ({ends}){unit}"
 
 
+def in_prose(quantity: str, value: Any, low: Number | None = None, high: Number | None = None) -> str:
+    """A value as `write` has it, but a count on which all of few replications agree stands alone."""
+    if quantity != "count" or not value or high is None or value != int(value):
+        return write(quantity, value, low, high)
+    agreed = any(math.isclose(high - value, unseen(n), abs_tol=1e-6) for n in range(2, FEW + 1))
+    return count(value) if agreed else write(quantity, value, low, high)
+
+
 HALF = 0.5
 """What is nearer to a whole number rounds to it."""
+
+FEW = 5
+"""Of so many replications at most those that agree may differ from others by more than that."""
 
 UNITS = {"share": " %", "points": " points", "money": " USD"}
 """Quantities whose unit is the same for every value."""

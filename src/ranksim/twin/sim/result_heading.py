@@ -64,7 +64,7 @@ def _judged(finding: ExpectationResult, result: Result) -> str:
         return ""
     if finding.expectation.hold == "every":
         return units.write(unit_of(metric), finding.value)
-    return units.write(unit_of(metric), *result.metric(metric))
+    return units.in_prose(unit_of(metric), *result.metric(metric))
 
 
 def _invoice(scenario: Scenario) -> int | None:
