@@ -1,5 +1,6 @@
 """Replications: seeds by index, the same bytes on any number of processes, stopping, warm-up, failures."""
 
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -116,6 +117,8 @@ def test_precision_of_what_is_never_observed_is_never_reached(tiny: ModuleType) 
 def test_a_stated_warm_up_is_left_out(tiny: ModuleType) -> None:
     whole = run(tiny.scenario(), world=tiny.TinyWorld)
     cut = run(tiny.scenario(warm_up=20 * MINUTE), world=tiny.TinyWorld)
+    (remark,) = cut.remarks
+    assert re.fullmatch(r"the first 20m of \w+ are left out, as `warm_up` states", remark)
     assert [replication.start for replication in cut.replications] == [20 * MINUTE] * 3
     for with_all, without in zip(totals(whole), totals(cut), strict=True):
         assert with_all is not None

@@ -255,8 +255,11 @@ def warm_up_of(scenario: Scenario, root: int, workers: int = 1, world: MakeWorld
     The pilots have random numbers of their own, as what a cut is chosen by must not be averaged. Raises
     BadInput where they do not show the metric of `precision`.
     """
-    if scenario.warm_up == "none" or isinstance(scenario.warm_up, int):
-        return WarmUp(0 if scenario.warm_up == "none" else scenario.warm_up)
+    if scenario.warm_up == "none" or scenario.warm_up == 0:
+        return WarmUp(0)
+    if isinstance(scenario.warm_up, int):
+        stated, of = format_duration(scenario.warm_up), format_duration(scenario.length)
+        return WarmUp(scenario.warm_up, (f"the first {stated} of {of} are left out, as `warm_up` states",))
     if scenario.precision is None:
         raise BadInput(
             f"warm_up: {scenario.warm_up} looks at the metric that precision.of names; give precision, or a "
