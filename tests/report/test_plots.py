@@ -92,7 +92,7 @@ def test_it_leaves_pyplot_alone() -> None:
     [
         ("slots", {"active", "held to month end", "limit 500"}),
         ("meters", {"research_lookups", "keyword_brief_refreshes", "limit"}),
-        ("spend", {"settled", "reserved", "ceiling 10"}),
+        ("spend", {"settled", "reserved, 0 at last", "ceiling 10"}),
         ("windows", {"main", "limit 600, above", "limit 20", "× 20 refused", "95 % interval"}),
         ("deliveries", {"acknowledged", "failed", "1,640"}),
         ("refusals", {"40", "22"}),
@@ -105,6 +105,13 @@ def test_labels_stand_beside_what_they_name(tables: Tables, name: str, labels: s
     ax = plots.plot(tables, name)
     assert labels <= set(texts(ax))
     assert ax.get_legend() is None
+
+
+def test_an_interval_is_not_taken_for_a_part_that_is_nothing_at_the_end(tables: Tables) -> None:
+    spent = [{**row, "reserved_uusd": 0} for row in tables["spend"][-1:]]
+    ax = plots.plot({**tables, "spend": [*tables["spend"][:-1], *spent]}, "spend")
+    assert "reserved, 0 at last" in texts(ax)
+    assert {tuple(part.get_facecolor().ravel())[3:4] for part in ax.collections} == {(1.0,), ()}
 
 
 def test_labels_at_line_ends_do_not_overlap(fake: Any) -> None:

@@ -103,7 +103,8 @@ def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, 
         above = [base + row[column] for base, row in zip(below, rows, strict=True)]
         ax.fill_between(at, below, above, step="post", color=colour, linewidth=0)
         if any(row[column] for row in rows):
-            labels.append(((below[-1] + above[-1]) / 2, label, ink))
+            name = label if rows[-1][column] else f"{label}, 0 at last"
+            labels.append(((below[-1] + above[-1]) / 2, name, ink))
         below = above
     top = _draw_limit(ax, rows, limit, noun, _band(ax, rows, below, labels), labels)
     lacking = [row for row in rows if row.get("refused")]
@@ -118,11 +119,14 @@ def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, 
 
 
 def _band(ax: Axes, rows: Sequence[Row], heights: Sequence[float], labels: Labels) -> float:
-    """Draw the band of an interval, if there is one, over heights; return the top of all."""
+    """Draw the edges of an interval, if there is one, over heights; return the top of all.
+
+    Filled it would stain what is below, which then looks like a part of its own.
+    """
     if rows[0].get("low") is None or rows[0].get("high") is None:
         return max(heights)
     low, high = [row["low"] for row in rows], [row["high"] for row in rows]
-    ax.fill_between(times(rows), low, high, step="post", color=INK, alpha=0.25, linewidth=0)
+    ax.fill_between(times(rows), low, high, step="post", facecolor="none", edgecolor=INK, linewidth=0.8)
     top = float(max(*heights, *high))
     if any(upper - lower > top / 200 for lower, upper in zip(low, high, strict=True)):
         labels.append((high[-1], "95 % interval", INK))
