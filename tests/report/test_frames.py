@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ranksim.core.errors import BadInput
 from ranksim.report import frames
 from ranksim.twin.sim.tables import COLUMNS
 
@@ -35,3 +36,10 @@ def test_without_pyarrow_it_is_csv(tables: Tables, tmp_path: Path, monkeypatch: 
     assert tuple(rows[0]) == COLUMNS["endpoints"]
     assert rows[0]["reason"] == 'down, "again"'
     assert (tmp_path / "answers.csv").read_text() == "endpoint,answer,count,low,high\n"
+
+
+def test_a_table_that_there_is_not_is_answered_with_what_comes_near() -> None:
+    with pytest.raises(
+        BadInput, match=r"^frame: expected one of jobs, calls, found 'job'; did you mean 'jobs'\?$"
+    ):
+        frames.rows_named({"jobs": [], "calls": []}, "job")

@@ -55,6 +55,12 @@ def listed(candidates: "Iterable[str]", name: object) -> str:
     return f"{', '.join(names)}{near(name, names)}"
 
 
+def one_among(candidates: "Iterable[str]", name: object) -> str:
+    """What was expected and what is there: "one of pro, agency, found 'prp'; did you mean 'pro'?"."""
+    names = list(candidates)
+    return f"one of {', '.join(names)}, found {name!r}{near(name, names)}"
+
+
 def no_such(what: str, name: str, names: tuple[str, ...], otherwise: str = "") -> str:
     """Say that there is nothing of this name: what comes near, else `otherwise` or all that there is."""
     from difflib import get_close_matches  # late: errors are read before an interrupt can be caught

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from ranksim.core.clock import MILLISECOND, SECOND, Micros, instant
-from ranksim.core.errors import BadInput, listed
+from ranksim.core.errors import BadInput, one_among
 from ranksim.core.records import parsed_object, read_access_log, read_whole
 from ranksim.core.trace import Exchange, Header, Trace, TraceKey, hide_secrets, safe_headers
 
@@ -89,7 +89,7 @@ class _HarReader:
         options, calls = self.options, sorted(self.exchanges, key=lambda exchange: exchange.sent)
         for name, account in options.accounts.items():
             if name not in self.keys:
-                raise BadInput(f"--account: expected one of {listed(self.keys, name)}, found {name!r}")
+                raise BadInput(f"--account: expected {one_among(self.keys, name)}")
             self.keys[name] = self.keys[name].model_copy(update={"account": account})
         header = Header(
             started=calls[0].sent,

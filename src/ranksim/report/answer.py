@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ranksim.core.errors import BadInput, listed
+from ranksim.core.errors import BadInput, one_among
 from ranksim.core.extras import imported
 from ranksim.report.document import MetricShown, as_text, document
 from ranksim.report.table_spec import Row, Tables, TableSpec, row_unit
@@ -77,7 +77,7 @@ class ReadyAnswer(ABC):
             raise BadInput("plot: there is nothing to draw here; `frame()` has the rows")
         name = name or self.plots[0]
         if name not in self.plots:
-            raise BadInput(f"plot: expected one of {listed(self.plots, name)}, found {name!r}")
+            raise BadInput(f"plot: expected {one_among(self.plots, name)}")
         return self._drawn(name, ax)
 
     @abstractmethod
@@ -256,4 +256,4 @@ def show_answer(
     if out is not None:
         print_out(f"\nWritten to {out}\n")
     if unknown is not None:
-        raise BadInput(f"--tables: expected {ALL} or one of {listed(names, unknown)}, found {unknown!r}")
+        raise BadInput(f"--tables: expected {ALL} or {one_among(names, unknown)}")

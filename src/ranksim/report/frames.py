@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ranksim.core.errors import BadInput, listed
+from ranksim.core.errors import BadInput, one_among
 from ranksim.core.extras import imported
 from ranksim.core.files import new_file
 from ranksim.core.money import MICRO_USD
@@ -57,12 +57,12 @@ def rows_named(tables: Mapping[str, Sequence[Any]], name: str) -> list[Any]:
     """
     table, _, unit = str(name).partition(".")
     if table not in tables:
-        raise BadInput(f"frame: expected one of {listed(tables, table)}, found {name!r}")
+        raise BadInput(f"frame: expected {one_among(tables, table)}")
     if not unit:
         return list(tables[table])
     units = dict.fromkeys(row_unit(row) for row in tables[table])
     if unit not in units:
-        raise BadInput(f"frame: {table} has rows of {listed(units, unit)}, found {unit!r}")
+        raise BadInput(f"frame: {table} has rows of {one_among(units, unit)}")
     return [row for row in tables[table] if row_unit(row) == unit]
 
 

@@ -287,7 +287,7 @@ def test_tables_are_shown_on_request(tmp_path: Path) -> None:
 def test_the_answer_to_a_question_is_not_lost_where_a_table_is_named_wrongly(tmp_path: Path) -> None:
     code, text, err = told("back-test", str(EXAMPLES / "trace.jsonl"), "--plan", "pro", "--tables", "invoice")
     assert (code, text.startswith("Of 16 calls replayed")) == (2, True)
-    expected = "expected all or one of invoices; did you mean 'invoices'?, found 'invoice'"
+    expected = "expected all or one of invoices, found 'invoice'; did you mean 'invoices'?"
     assert err == f"ranksim: --tables: {expected}\n"
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ranksim.core.clock import DISTANT_PAST, HOUR
 from ranksim.core.contract.facts import Decision
 from ranksim.core.contract.policy import Policy
-from ranksim.core.errors import BadInput, listed
+from ranksim.core.errors import BadInput, one_among
 from ranksim.core.extras import imported, install_line
 from ranksim.core.money import MICRO_USD
 from ranksim.planner.fleet.offers import Sold
@@ -310,7 +310,7 @@ class FleetResult:
     def plot(self, name: str = "refused", ax: Axes | None = None) -> Axes:
         """Draw for each plan the share of accounts that met each refusal. Raises BadInput."""
         if name not in self.plots:
-            raise BadInput(f"plot: expected one of {listed(self.plots, name)}, found {name!r}")
+            raise BadInput(f"plot: expected {one_among(self.plots, name)}")
         from ranksim.report.figure import COLOURS, finish, new_figure
 
         ax = new_figure().subplots() if ax is None else ax
@@ -356,7 +356,7 @@ class FleetResult:
 
         pandas = imported("pandas", "frames need pandas", "plots")
         if name not in (tables := self.tables):
-            raise BadInput(f"frame: expected one of {listed(tables, name)}, found {name!r}")
+            raise BadInput(f"frame: expected {one_among(tables, name)}")
         frame: pd.DataFrame = pandas.DataFrame(tables[name])
         if integers:
             return frame

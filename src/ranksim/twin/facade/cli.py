@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from ranksim.core.clock import MINUTE, SECOND, Micros, format_duration, instant, iso
-from ranksim.core.errors import BadInput, listed
+from ranksim.core.errors import BadInput, one_among
 from ranksim.core.extras import missing
 from ranksim.report.command_line import Commands, add_group
 from ranksim.report.terminal import print_out, say
@@ -271,7 +271,7 @@ def serve(options: ServeOptions, read: ReadWorld, read_origin: "ReadOrigin") -> 
     if not math.isfinite(options.settle_timeout):
         raise BadInput(f"--settle-timeout: expected seconds, such as 60, found {options.settle_timeout}")
     if options.log not in ("", *LOGS):
-        raise BadInput(f"--log: expected one of {listed(LOGS, options.log)}, found {options.log!r}")
+        raise BadInput(f"--log: expected {one_among(LOGS, options.log)}")
     try:
         for name in ("httptools", "uvicorn", "ranksim.twin.facade.twin"):  # before anything is opened
             import_module(name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ranksim.core.clock import Micros
-from ranksim.core.errors import BadInput, listed
+from ranksim.core.errors import BadInput, one_among
 from ranksim.core.extras import missing
 from ranksim.report.command_line import Commands
 from ranksim.twin.facade.control_cli import TOKEN_VARIABLES, ask_control
@@ -66,7 +66,7 @@ def _exporting(read_origin: "ReadOrigin") -> Callable[..., None]:
           ranksim serve state export http://127.0.0.1:8080 world.yaml --as scenario
         """  # fmt: skip
         if form not in FORMS:
-            raise BadInput(f"--as: expected one of {listed(FORMS, form)}, found {form!r}")
+            raise BadInput(f"--as: expected {one_among(FORMS, form)}")
         if source.startswith(("http://", "https://")):
             path = "/export" if form == "state" else "/state?as=scenario"
             exported = ask_control(source, control_token, path, timeout_s=TIMEOUT_S)
