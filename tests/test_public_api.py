@@ -71,6 +71,13 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = ranksim.nonsense
 
 
+@pytest.mark.parametrize("command", ["workers", "outage", "slots", "sync", "portfolio"])
+def test_the_name_of_a_command_of_capacity_names_what_answers_it(command: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{command}'; what the command") as caught:
+        getattr(ranksim.capacity, command)
+    assert str(caught.value).rpartition(" is ")[2].split()[0].strip(",") in ranksim.capacity.__all__
+
+
 def test_help_tells_of_our_names_and_not_of_every_pydantic_model() -> None:
     text = pydoc.plain(pydoc.render_doc(ranksim))
     assert all(name in text for name in PUBLIC)

@@ -16,11 +16,12 @@ if TYPE_CHECKING:  # whoever interrupts the start meets as few imports as can be
 
 
 def attach_stub(
-    package: str, file: str
+    package: str, file: str, commands: dict[str, str] | None = None
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package, from the stub beside its `__file__`.
 
-    `__getattr__` raises AttributeError for a name that is not in the stub.
+    `__getattr__` raises AttributeError for a name that is not in the stub. `commands` are names of commands,
+    and what is called in place of each.
     """
     modules: dict[str, str] = {}
     with open(file.rpartition(".")[0] + ".pyi", encoding="utf-8") as stub:
@@ -34,7 +35,9 @@ def attach_stub(
         from importlib import import_module
 
         if name not in modules:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            instead = (commands or {}).get(name)
+            hint = f"; what the command {name} asks is {instead} in Python" if instead else ""
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         if modules[name] == package:  # a package of public names, not a name in a module
             return import_module(f"{package}.{name}")
         value: object = getattr(import_module(modules[name]), name)

@@ -20,6 +20,7 @@ from ranksim.planner.capacity.sync import Sync
 from ranksim.report import units
 
 FILE = Path(__file__).parents[3] / "scenarios" / "quickstart.yaml"
+POPULATION = FILE.parents[1] / "examples" / "pricing" / "population.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +236,22 @@ def test_a_saved_result_is_loaded_by_its_file_or_directory(result: rs.Result, tm
             "trace: expected the path of a trace.* a result has `Result.compare`",
         ),
         (lambda result: rs.Result.from_json({}), "result: expected the text that `to_json` gave"),
+        (lambda result: rs.capacity.largest(FILE, "agency"), "largest: expected a portfolio; `workload_of`"),
+        (lambda result: rs.capacity.workers_needed(FILE), "workers: expected peaks by kind of job"),
+        (lambda result: rs.capacity.slot_use(FILE, 1000), "slots: expected a Churn"),
+        (lambda result: rs.capacity.slot_use(rs.capacity.Churn(9), "9"), "limit: expected a whole number"),
+        (lambda result: rs.capacity.outage_cost(FILE), "outage: expected an Outage"),
+        (lambda result: rs.capacity.sync_time(30000), "sync: expected a Sync"),
+        (lambda result: rs.price.pareto(POPULATION, "illustrative", "x"), "grid: expected values by path"),
+        (
+            lambda result: rs.price.break_even(POPULATION, "illustrative", plans="pro"),
+            r"plans: expected names of plans, as \['pro'\], found 'pro'",
+        ),
+        (
+            lambda result: rs.Scenario("x.yaml"),
+            "Scenario: expected fields by name, .*; `Scenario.load` reads",
+        ),
+        (lambda result: rs.Study("x.yaml"), "Study: expected what `Study.load` or `Study.of` make"),
         (lambda result: rs.simulate_fleet(3), "population: expected a population or the path of its file"),
     ],
 )

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.policy import Policy, policy_of
+from ranksim.core.errors import check_kind
 from ranksim.core.rules.webhooks import retry_at
 from ranksim.inference.estimate import Estimate
 from ranksim.planner.capacity.common import (
@@ -311,6 +312,7 @@ def outage_cost(outage: Outage, policy: Policy | str | Path | None = None) -> Ou
     The receiver is healthy before and after, and nobody enables the endpoint again before the outage ends.
     Raises BadInput for a policy with jittered retries, or that only pauses a disabled endpoint (U69).
     """
+    check_kind("outage", outage, Outage, "an Outage('3h', '45m'); `scenario_outage` takes a scenario")
     policy = policy_of(policy)
     check_cancels(policy)
     attempts = attempts_of(policy, outage.failure)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ranksim.core.clock import DAY, HOUR, WEEK
 from ranksim.core.contract.policy import Policy, policy_of
+from ranksim.core.errors import check_kind
 from ranksim.planner.capacity.bursts import BURST, most_domains
 from ranksim.planner.capacity.common import (
     DurationField,
@@ -220,6 +221,9 @@ def largest(
     assumptions would make of it. Raises BadInput.
     """
     policy = policy_of(policy)
+    if not callable(portfolio):
+        kinds = "a portfolio; `workload_of` makes a workload of a scenario"
+        check_kind("largest", portfolio, Portfolio | Workload, kinds)
     expect_one_of(("keywords", "domains"), "grow", grow)
 
     def ask(policy: Policy) -> Largest:

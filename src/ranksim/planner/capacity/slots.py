@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksim.core.clock import DAY, Micros, billing_month, iso
+from ranksim.core.errors import check_integer, check_kind
 from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.planner.capacity.common import check_least, check_numbers, ends_of, expect, expect_one_of, moment
@@ -172,6 +173,8 @@ def slot_use(
     but for one thing: removals never outnumber the words there are, which is minded at the end of each month
     only. Raises BadInput.
     """
+    check_kind("slots", churn, Churn, "a Churn, such as Churn(keywords=1000, adds=20)")
+    check_integer("limit", limit)
     start, anchor = day_of_month(moment("start", start), anchor)
     expect(1 <= days <= MANY_DAYS, "days", f"1 to {MANY_DAYS}", days)
     expect(limit >= 0, "limit", "0 or more", limit)

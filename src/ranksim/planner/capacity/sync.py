@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.contract.facts import RateClass
 from ranksim.core.contract.policy import Policy, policy_of
+from ranksim.core.errors import check_kind
 from ranksim.core.rules import windows
 from ranksim.core.rules.books import Window
 from ranksim.planner.capacity.common import DurationField, check_least, check_numbers, expect, question_repr
@@ -193,6 +194,7 @@ def sync_time(sync: Sync, policy: Policy | str | Path | None = None, *, start: M
     begins, which clock windows mind. The answer's `readings` are what other assumptions would make of it.
     Raises BadInput when others leave no room.
     """
+    check_kind("sync", sync, Sync, "a Sync, such as Sync(keywords=30_000)")
     policy = policy_of(policy)
     schedules = cache(partial(_schedules, sync))
     assumed, readings = under_readings(

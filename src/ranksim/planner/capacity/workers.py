@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ranksim.core.clock import MINUTE, Micros
 from ranksim.core.contract.plans import JobLabel
 from ranksim.core.contract.policy import Policy, policy_of
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, check_kind
 from ranksim.core.service.calls import StartJob
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import clustered
@@ -167,6 +167,7 @@ def workers_needed(
     tried; with 0 only the formula answers. `progress` is told which; without it a notebook shows that.
     Raises BadInput.
     """
+    check_kind("workers", peaks, Mapping, "peaks by kind of job; `workers_of_scenario` takes a scenario")
     within = wanted_wait(within, target)
     expect(bool(peaks), "jobs", "at least one kind", "none")
     expect(replications != 1 and replications >= 0, "replications", "0, or at least 2", replications)

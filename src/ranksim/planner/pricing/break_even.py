@@ -219,6 +219,8 @@ def break_even(
     population, catalogue, base = population_of(population), catalogue_of(catalogue), policy_of(policy)
     check_sold(population, catalogue, "the catalogue")
     served = plans_of(population)
+    if isinstance(plans, str):
+        raise BadInput(f"plans: expected names of plans, as [{plans!r}], found {plans!r}")
     check_customers("plan", plans, served)
     names = tuple(dict.fromkeys(plans or served))
     check_priced(catalogue, names, "plan")

@@ -14,7 +14,7 @@ from typing import Any
 from ranksim.core.contract.parameters import check_path, laid, tree_of
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, check_kind
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.kinds import MetricSample, interval
@@ -298,6 +298,7 @@ def _points(
 
 def points_of(grid: Grid) -> list[dict[str, Any]]:
     """Return every combination of the values of a grid, by path. Raises BadInput for none, or too many."""
+    check_kind("grid", grid, Mapping, "values by path, as {'plans.pro.price': ['99 USD', '129 USD']}")
     if not grid or not all(grid.values()):
         raise BadInput("grid: expected at least one path with at least one value, such as plans.pro.price")
     if (size := prod(len(values) for values in grid.values())) > MOST_POINTS:

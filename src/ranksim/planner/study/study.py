@@ -41,6 +41,12 @@ class Study(CheckedSpec):
 
     __slots__ = ()
 
+    def __new__(cls, *fields: Any, **named: Any) -> Self:
+        """Make the object that is filled afterwards. Raises BadInput for a path."""
+        if fields and isinstance(fields[0], str | Path):
+            raise BadInput(f"Study: expected what `Study.load` or `Study.of` make of it, found {fields[0]!r}")
+        return super().__new__(cls)
+
     def __repr__(self) -> str:
         return f"<Study {self.spec.name!r} of {', '.join(self.measured)}>"
 
