@@ -344,6 +344,8 @@ def _parse(where: str, raw: bytes) -> Header | Exchange | DeliveryAttempt | Note
         invalid: ValidationError = error
     if kind == "json_invalid":
         cut = "" if line.endswith("\n") else "; the file was cut short, so record again or drop this line"
+        if where.endswith(":1") and line.strip() and not line.lstrip().startswith("{"):
+            cut = "; `ranksim trace import` makes a trace of an access log, and `ranksim limits` judges one"
         raise BadInput(f"{where}: expected one JSON object on a line, found {quote(line)}{cut}")
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         raise BadInput(f"{where}: expected a header, or kind exchange, delivery or note, found {quote(line)}")

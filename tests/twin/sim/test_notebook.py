@@ -252,6 +252,19 @@ def test_a_saved_result_is_loaded_by_its_file_or_directory(result: rs.Result, tm
             "Scenario: expected fields by name, .*; `Scenario.load` reads",
         ),
         (lambda result: rs.Study("x.yaml"), "Study: expected what `Study.load` or `Study.of` make"),
+        (
+            lambda result: rs.Result.load(result.to_json()),
+            "result: expected a path.* `Result.from_json` reads",
+        ),
+        (lambda result: rs.Result.from_json("/runs/1"), "result: not JSON: .*, or its path to `Result.load`"),
+        (
+            lambda result: rs.compare(POPULATION.with_name("access.log")),
+            r".*access\.log:1: expected one JSON object on a line, .* `ranksim trace import` makes a trace",
+        ),
+        (
+            lambda result: rs.run(FILE, settings={"pools.rank_run.capacity": 8}),
+            ".*no input 'pools'; did you mean 'scenario.pools.rank_run.capacity'",
+        ),
         (lambda result: rs.simulate_fleet(3), "population: expected a population or the path of its file"),
     ],
 )

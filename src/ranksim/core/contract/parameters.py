@@ -77,7 +77,9 @@ def _ends(path: str, roots: Mapping[str, BaseModel], reserved: Collection[str] =
     """Return what a path leads to: the present value, or None, and the type, of each that may stand there."""
     first, *rest = parts_of(path)
     if first not in roots:
-        raise BadInput(f"no parameter {path!r}: no input {first!r}; {_hint(str(first), roots)}")
+        inside = [f"{name}.{path}" for name, root in roots.items() if first in _field_names(type(root))]
+        hint = f"did you mean {inside[0]!r}?" if inside else _hint(str(first), roots)
+        raise BadInput(f"no parameter {path!r}: no input {first!r}; {hint}")
     if ".".join(map(str, (first, *rest))) in reserved:
         raise BadInput(f"{path} is decided by the study, which has fields of its own for it; leave it out")
     if path in PLANS:

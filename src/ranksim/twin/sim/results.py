@@ -288,6 +288,11 @@ class Result:
 
         `why` takes the scenario.json beside it. Raises BadInput.
         """
+        check_kind("result", path, str | Path, "the path of a result")
+        if str(path).lstrip().startswith("{"):
+            raise BadInput(
+                "result: expected a path, found JSON; `Result.from_json` reads the text of a result"
+            )
         file = Path(path, MARKER) if Path(path).is_dir() else Path(path)
         try:
             read = cls.from_json(file.read_text(encoding="utf-8"), str(file))
@@ -306,7 +311,9 @@ class Result:
         try:
             plain = json.loads(text)
         except ValueError as error:
-            raise BadInput(f"{where}: not JSON: {error}; give a result that ranksim wrote") from None
+            raise BadInput(
+                f"{where}: not JSON: {error}; give a result that ranksim wrote, or its path to `Result.load`"
+            ) from None
         if not document.is_a("run", plain):
             raise BadInput(
                 f"{where}: expected a result of ranksim run, version {document.VERSION}; write it again"
