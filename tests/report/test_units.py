@@ -99,6 +99,11 @@ def test_shares_and_instants() -> None:
     assert units.instant(instant("2026-03-01T00:00:00Z") + 0.4) == "2026-03-01T00:00:00Z"
 
 
+@pytest.mark.parametrize(("number", "text"), [(1, "1 event"), (0.9992, "1 event"), (0, "0 events")])
+def test_one_thing_is_named_in_the_singular_as_it_is_written(number: float, text: str) -> None:
+    assert units.many(number, "event") == text
+
+
 @pytest.mark.parametrize("replications", [2, 3, 4, 5, 6, 20])
 def test_a_count_on_which_all_replications_agree_stands_alone(replications: int) -> None:
     for value in (1, 50, 1_280):

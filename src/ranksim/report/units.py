@@ -61,9 +61,10 @@ def _times(value: Number) -> str:
     return f"{value:,.0f}" if value >= 99.5 else f"{value:.2g}"
 
 
-def many(number: int, noun: str) -> str:
+def many(number: Number, noun: str) -> str:
     """A number of things in words: 1 rule, 2 rules."""
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+    text = count(number)
+    return f"{text} {noun}{'' if text == '1' else 's'}"
 
 
 def level(value: Number) -> str:

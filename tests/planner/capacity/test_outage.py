@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -307,3 +308,8 @@ def test_flags_that_do_not_go_together(words: str, message: str, tmp_path: Path)
     )
     assert told.exit_code == 2
     assert message in " ".join(told.output.split())
+
+
+def test_one_event_is_told_in_the_singular() -> None:
+    sentence = outage_cost(Outage(48 * MINUTE, 48 * MINUTE)).sentence
+    assert re.match(r"Of 1 event in 48m, [\d.]+ are lost and 1 comes late; ", sentence)

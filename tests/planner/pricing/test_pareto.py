@@ -42,7 +42,9 @@ def test_points_told_by_hand() -> None:
 
 def test_one_choice_that_is_best_is_told_once() -> None:
     prices = {"plans.flat.price": GRID["plans.flat.price"]}
-    alone = pareto(population(), FLAT, prices, policy=CALENDAR, replications=2).sentence
+    found = pareto(population(), FLAT, prices, policy=CALENDAR, replications=2)
+    alone, ax = found.sentence, found.plot("frontier", new_figure().subplots())
+    assert "1 of 3 points is not beaten" in " ".join(ax.get_title(loc) for loc in ("left", "center", "right"))
     assert alone.startswith("One of 3 choices is not beaten: ")
     assert " to " not in alone.removesuffix(".")
 

@@ -43,7 +43,7 @@ from ranksim.planner.capacity.common import (
 from ranksim.report.answer import ReadyAnswer
 from ranksim.report.table_spec import Row, Tables, TableSpec
 from ranksim.report.tables import View
-from ranksim.report.units import count, duration, percent
+from ranksim.report.units import count, duration, many, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -209,9 +209,11 @@ class OutageCost(ReadyAnswer):
     @property
     def sentence(self) -> str:
         """The answer in a sentence."""
+        lost, delayed = _few(self.lost), _few(self.expected.delayed)
         text = (
-            f"Of {count(self.expected.events)} events in {duration(self.outage.length)}, "
-            f"{_few(self.lost)} are lost and {_few(self.expected.delayed)} come late; "
+            f"Of {many(self.expected.events, 'event')} in {duration(self.outage.length)}, "
+            f"{lost} {'is' if lost == '1' else 'are'} lost and "
+            f"{delayed} {'comes' if delayed == '1' else 'come'} late; "
             f"the endpoint is {self._disabled()}"
         )
         if self.expected.duplicates:

@@ -207,7 +207,10 @@ def frontier(rows: Sequence[Row], blocked: str, ax: Axes) -> Axes:
     separated(ax.yaxis)
     earner = best[-1] if len(best) == 1 else max(best, key=lambda row: float(row["change"]))
     earns = units.usd(earner["change"])
-    sentence = f"{len(best)} of {len(rows)} points are not beaten; the best margin is {earns} more"
+    are = "is" if len(best) == 1 else "are"
+    sentence = (
+        f"{len(best)} of {units.many(len(rows), 'point')} {are} not beaten; the best margin is {earns} more"
+    )
     of = f"% of {blocked} blocked by a limit of the plan"
     return finish(ax, sentence, of, "change of margin, USD in the run")
 
