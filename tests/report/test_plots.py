@@ -72,6 +72,12 @@ def test_axes_have_a_title_and_their_quantity(tables: Tables, name: str) -> None
         assert ax.get_ylabel()
 
 
+def test_a_long_title_of_ones_own_has_lines_that_the_figure_has_room_for(tables: Tables) -> None:
+    ax = plots.plot(tables, "refusals")
+    ax.set_title("Three limits refuse: writes a minute, briefs a week, crawls a day")
+    assert [len(line) <= 60 for line in ax.get_title().splitlines()] == [True, True]
+
+
 def test_it_draws_on_axes_of_the_caller(tables: Tables) -> None:
     ax = figure.new_figure().subplots()
     assert plots.plot(tables, "spend", ax) is ax

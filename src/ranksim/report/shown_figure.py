@@ -1,10 +1,18 @@
 """Axes and figures that a notebook shows: figures are made outside pyplot, which would show them."""
 
 from io import BytesIO
+from textwrap import fill
 from typing import Any
 
 import matplotlib.axes
 import matplotlib.figure
+import matplotlib.text
+
+WIDEST = 60
+"""Characters of a line of a title in letters of matplotlib's size: a longer one would be cut."""
+
+SMALLER = 66
+"""The same of a title whose size is given, as ours are."""
 
 
 def to_png(figure: matplotlib.figure.Figure) -> bytes:
@@ -15,7 +23,13 @@ def to_png(figure: matplotlib.figure.Figure) -> bytes:
 
 
 class Axes(matplotlib.axes.Axes):
-    """Axes whose display in a notebook is their figure."""
+    """Axes whose display in a notebook is their figure, with a title in lines that it has room for."""
+
+    def set_title(self, label: str, *args: Any, **options: Any) -> matplotlib.text.Text:
+        """Set the title as any Axes do, in several lines where it is long."""
+        width = SMALLER if "fontsize" in options else WIDEST
+        lines = (fill(line, width) for line in label.splitlines())
+        return super().set_title("\n".join(lines), *args, **options)
 
     def _repr_png_(self) -> bytes:
         figure = self.get_figure(root=True)
