@@ -25,6 +25,13 @@ BESIDE_NAMES = 44
 """Characters of a line of the figure's title: names of metrics leave the Axes half of the width."""
 
 
+MICRO = 1_000_000
+"""µs of a second, and µUSD of a dollar."""
+
+IN_MICROS = ("duration", "instant", "money")
+"""Units of numbers that are counted in µs or µUSD."""
+
+
 class MetricEstimate(Estimate):
     """An estimate that shows itself in its `unit`, as `value` and `interval` are; fields are µs or µUSD."""
 
@@ -47,6 +54,15 @@ class MetricEstimate(Estimate):
     def interval(self) -> tuple[Any, Any]:
         """Both ends of the interval as `value` has the mean; None where they are unknown."""
         return in_unit(self.unit, self.low), in_unit(self.unit, self.high)
+
+    def __float__(self) -> float:
+        """The mean as a number: seconds, dollars, a share of 1, a count; an instant in seconds of the epoch.
+
+        Raises BadInput where nothing was observed.
+        """
+        if self.mean is None:
+            raise BadInput("metric: nothing was observed, so there is no number; `value` is None")
+        return self.mean / (MICRO if self.unit in IN_MICROS else 1)
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return (*self, self.unit)

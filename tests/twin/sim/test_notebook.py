@@ -18,6 +18,7 @@ from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.outage import Outage
 from ranksim.planner.capacity.sync import Sync
 from ranksim.report import units
+from ranksim.report.measured import MetricEstimate
 
 FILE = Path(__file__).parents[3] / "scenarios" / "quickstart.yaml"
 POPULATION = FILE.parents[1] / "examples" / "pricing" / "population.yaml"
@@ -198,6 +199,27 @@ def test_an_estimate_has_its_value_in_its_unit(result: rs.Result) -> None:
 def test_without_a_name_a_result_gives_its_totals_and_timeline(result: rs.Result) -> None:
     assert result.frame().equals(result.totals)
     assert result.plot().get_title() == result.plot("timeline").get_title()
+
+
+def test_a_metric_is_a_number_in_seconds_dollars_or_as_it_is(result: rs.Result) -> None:
+    wait, spent = result.metric("jobs.rank_run.wait.p95"), result.metric("spend.acme.spent")
+    assert float(wait) == pytest.approx(wait.value.total_seconds())
+    assert float(spent) == pytest.approx(spent.value)
+    assert float(result.metric("refusals.quota_exhausted")) == 1
+    with pytest.raises(BadInput, match="nothing was observed"):
+        float(MetricEstimate(None, None, None, "count"))
+
+
+def test_a_frame_has_a_row_a_replication_and_a_column_a_metric(result: rs.Result) -> None:
+    frame = result.frame("replications")
+    assert list(frame) == result.metrics
+    assert len(frame) == len(result.replications)
+    assert frame["refusals.quota_exhausted"].tolist() == result.values("refusals.quota_exhausted")
+    wait, spent = frame["jobs.rank_run.wait.p95"], frame["spend.acme.spent"]
+    assert wait.mean().total_seconds() == pytest.approx(float(result.metric("jobs.rank_run.wait.p95")))
+    assert spent.mean() == pytest.approx(float(result.metric("spend.acme.spent")))
+    raw = result.frame("replications", integers=True)["spend.acme.spent"]
+    assert raw.tolist() == result.values("spend.acme.spent")
 
 
 def test_a_kernel_shows_a_summary_as_plain_lines(

@@ -17,7 +17,7 @@ from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.report import document
 from ranksim.report.heading import ExpectationVerdict, run_overview, verdict_on
-from ranksim.report.measured import MetricComparison, MetricEstimate
+from ranksim.report.measured import IN_MICROS, MetricComparison, MetricEstimate
 from ranksim.report.readings import NO_READINGS
 from ranksim.report.units import difference_of, many
 from ranksim.twin.sim import tables
@@ -211,11 +211,14 @@ class Result:
 
         Instants are UTC datetimes, durations timedeltas, and money is in dollars: a column `…_uusd` is then
         named `…_usd`. With `integers` times stay µs and money µUSD. Ends of intervals that are unknown, as
-        those of one replication, are NaN or NaT. Of a table whose rows have units `NAME.UNIT` is those of one
+        those of one replication, are NaN or NaT. `replications` has a row a replication and a column for each
+        of `metrics`. Of a table whose rows have units `NAME.UNIT` is those of one
         unit, such as totals.money. Raises BadInput when there is no such table, or no pandas.
         """
         from ranksim.report.frames import rows_named, with_number_ends, with_units, with_units_of_rows
 
+        if name == "replications":
+            return self._by_replication(integers)
         rows, name = rows_named(self.tables, name), str(name).partition(".")[0]
         pandas = imported("pandas", "frames need pandas", "plots")
         columns = list(tables.COLUMNS[name])
@@ -224,6 +227,14 @@ class Result:
             by_row = [column for column in columns if column not in tables.WORDS] if "unit" in frame else ()
             frame = with_units_of_rows(with_units(frame, tables.quantities(name)), by_row)
         return with_number_ends(frame)
+
+    def _by_replication(self, integers: bool) -> pd.DataFrame:
+        from ranksim.report.frames import with_units
+
+        pandas = imported("pandas", "frames need pandas", "plots")
+        frame: pd.DataFrame = pandas.DataFrame(self.scalars, columns=self.metrics)
+        units = {name: unit_of(name) for name in self.metrics}
+        return frame if integers else with_units(frame, {n: u for n, u in units.items() if u in IN_MICROS})
 
     def plot(self, name: str = "timeline", ax: Axes | None = None) -> Axes:
         """Draw a plot, such as slots. Raises BadInput when there is no such plot, or no matplotlib."""
