@@ -17,6 +17,8 @@ from ranksim.core.contract.policy import Policy, shipped_catalogue
 from ranksim.core.errors import BadInput
 from ranksim.core.trace_writer import TraceWriter
 from ranksim.planner.pricing.back_test import BackTest, back_test, read_accounts
+from ranksim.planner.pricing.column_back_test import back_test_columns
+from ranksim.planner.pricing.importing import columns_of
 from ranksim.planner.pricing.recorded_sides import Side
 from ranksim.planner.pricing.recording import read_recording, read_rules
 from ranksim.planner.pricing.replay import ReplayedService, specs_of
@@ -394,3 +396,21 @@ def test_frames_have_datetimes_and_dollars(tmp_path: Path) -> None:
     raw = found.frame("invoices", integers=True)
     assert raw["price"].tolist() == [29_000_000, 129_000_000]
     assert (found.frame("invoices")["ends"] > calls["at"][0]).all()
+
+
+def assumed(found: BackTest) -> list[str]:
+    return [note for note in found.notes if "keywords" in note or "drawn" in note]
+
+
+def test_what_the_cost_of_jobs_rests_on_is_said_where_there_are_such_jobs(tmp_path: Path) -> None:
+    assert assumed(back_test(recorded(tmp_path, brief(0)), on("pro"))) == []
+    jobs = recorded(tmp_path, job(0, "rank_run"), job(1, "crawl"))
+    ranks = "The cost of rank runs assumes 70 keywords on each of 1 domain, since nobody says how many: give "
+    pages = "The number of pages that crawls find is drawn for each domain, and their cost with it: "
+    pages += "--seed draws others."
+    calls = f"{ranks}--keywords or --accounts."
+    assert assumed(back_test(jobs, on("pro"), keywords=70)) == [calls, pages]
+    described = dict.fromkeys(jobs.accounts, AccountSpec(plan="pro", portfolio=PortfolioSpec(keywords=3)))
+    assert assumed(back_test(jobs, on("pro"), accounts=described)) == [pages]
+    of_columns = back_test_columns(columns_of(jobs, keywords=70), on("pro"), compiled=False).notes
+    assert {f"{ranks}--keywords or --accounts of ranksim price import.", pages} <= {*of_columns}

@@ -127,6 +127,7 @@ class BackTest(RecordedAnswer):
             *self.described,
             f"A answers {units.percent(same)} of the calls with the status that was recorded.",
             f"Not replayed: {recorded.reasons_text(self.left_out)}.",
+            *self.assumed,
             *self.anchored,
         )
 
@@ -209,6 +210,7 @@ def back_test(
         terms=terms,
         taken_over=taken_over,
         anchored=recorded.anchored_notes(described, recording.calls[0].at, base),
+        assumed=recorded.assumed_notes(described, recording.kinds),
     )
 
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ranksim.core.clock import DAY, iso
+from ranksim.core.contract.facts import Spend
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, CallRow, Integers, Records, blank
@@ -110,6 +111,7 @@ class ColumnBackTest(RecordedAnswer):
             f"Beyond what is followed, so that later calls may come out otherwise: {beyond}.",
             "Worker pools that customers share and webhooks are not there; jobs start at once, and none fails"
             + (", although the catalogue lets some fail." if failing else "."),
+            *self.assumed,
             *self.anchored,
             *self._gave_up(),
             *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
@@ -272,11 +274,12 @@ def back_test_columns(
     runs = [ColumnRun(columns, side, base, seed, compiled) for side in sides]
     tests = [_Test(run, seed, audited) for run in runs]
     then = refusals_of(columns)
-    served = 0
+    served, activities = 0, set[int]()
     with noted("serving recorded calls", progress) as tell:
         serving, comparing = part(tell, 0.0, 0.5), part(tell, 0.5, 1.0)
         for chunk in columns.chunks():
             tally(then, chunk, "recorded")
+            activities.update(np.unique(chunk["activity"]).tolist())
             for number, test in enumerate(tests, 1):
                 test.serve(chunk if test is tests[-1] else chunk.copy())
                 served += len(chunk)
@@ -286,6 +289,7 @@ def back_test_columns(
         for number, test in enumerate(tests):
             comparing(number / len(tests), f"comparing {units.many(len(test.chosen), 'customer')}")
             done.append(test.done())
+    kinds = {spend.label for spend in Spend if spend in activities}
     return ColumnBackTest(
         where=columns.where,
         sides=tuple(side.text for side in sides),
@@ -297,6 +301,7 @@ def back_test_columns(
         terms=terms,
         taken_over=taken_over,
         anchored=recorded.anchored_notes(columns.specs, columns.start, base),
+        assumed=recorded.assumed_notes(columns.specs, kinds, " of ranksim price import"),
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ranksim.core.callers.portfolio import AccountSpec
 from ranksim.core.clock import Micros
+from ranksim.core.contract.facts import JobKind
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, check_kind
@@ -25,13 +26,20 @@ from ranksim.planner.pricing.catalogues import (
     taken_over,
 )
 from ranksim.planner.pricing.plots import DrawnAnswer
+from ranksim.report import units
 from ranksim.report.frames import save_csv
 from ranksim.report.table_spec import Row, TableSpec, views_of
 from ranksim.report.tables import View, of_table
-from ranksim.report.units import instant
 
 MOST_NAMED = 4
 """Of more accounts than these it is told how many they are."""
+
+
+DRAWN = {
+    "pages that crawls find": {JobKind.CRAWL, JobKind.SITE_OPTIMIZATION},
+    "questions that AI scans ask": {JobKind.AI_SCAN},
+}
+"""What jobs of some kinds buy, of which it is drawn how many there are."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -106,7 +114,8 @@ class RecordedAnswer(DrawnAnswer, ABC):
 
     `where` names the recording; `sides` are A's text and, if there are two, B's. `left_out` counts calls that
     are not in the answer, by reason. `terms`: in what the catalogues of two sides differ, and `taken_over`
-    what one has from the other. `anchored` says whose billing months are taken to begin with the recording.
+    what one has from the other. `anchored` says whose billing months are taken to begin with the recording,
+    `assumed` what the cost of jobs rests on.
     """
 
     kind = "price back-test"
@@ -118,6 +127,7 @@ class RecordedAnswer(DrawnAnswer, ABC):
     terms: tuple[Change, ...] = ()
     taken_over: tuple[str, ...] = ()
     anchored: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     plots = ("outcomes",)
 
@@ -164,9 +174,32 @@ def anchored_notes(specs: Mapping[str, AccountSpec], start: Micros, policy: Poli
         return ()
     who = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names):,} accounts"
     return (
-        f"Billing months of {who} are counted from the first call of the recording, {instant(start)}, since "
-        "nobody says when they begin: accounts that are described may have an anchor.",
+        f"Billing months of {who} are counted from the first call of the recording, {units.instant(start)}, "
+        "since nobody says when they begin: accounts that are described may have an anchor.",
     )
+
+
+def assumed_notes(
+    specs: Mapping[str, AccountSpec], kinds: Collection[str], source: str = ""
+) -> tuple[str, ...]:
+    """Say what the cost of jobs of these kinds rests on that no recording tells, and options `source` has."""
+    notes = []
+    owned = [spec.portfolio for spec in specs.values() if not spec.plan and spec.portfolio is not None]
+    if JobKind.RANK_RUN in kinds and owned:
+        each = sorted({portfolio.keywords for portfolio in owned})
+        many = " to ".join(units.count(count) for count in dict.fromkeys((each[0], each[-1])))
+        domains = units.many(sum(len(portfolio.hosts("")) for portfolio in owned), "domain")
+        notes.append(
+            f"The cost of rank runs assumes {many} keywords on each of {domains}, since nobody says how "
+            f"many: give --keywords or --accounts{source}."
+        )
+    drawn = [text for text, of in DRAWN.items() if not of.isdisjoint(kinds)]
+    if drawn:
+        notes.append(
+            f"The number of {' and of '.join(drawn)} is drawn for each domain, and their cost with it: "
+            "--seed draws others."
+        )
+    return tuple(notes)
 
 
 def reason_rows(counts: Mapping[str, int]) -> list[Row]:

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from ranksim.core.callers.recordings import RecordingRule, idempotency_key_of, request_header
 from ranksim.core.clock import Micros
+from ranksim.core.contract.facts import JobKind
 from ranksim.core.contract.located import validate
 from ranksim.core.contract.quantities import Frozen
 from ranksim.core.contract.views import created_by
@@ -103,6 +104,12 @@ class Recording:
     def accounts(self) -> list[str]:
         """The accounts that called, in order."""
         return list(dict.fromkeys(call.account for call in self.calls))
+
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds of the jobs that calls ask for; a rank run where a call does not say."""
+        asked = (call.body or {} for call in self.calls if call.operation == "jobs.create")
+        return {str(body.get("kind", JobKind.RANK_RUN)) for body in asked}
 
     def each(self, tell: Tell) -> Iterator[tuple[int, RecordedCall]]:
         """Yield every call with its number; `tell` reports how many have passed."""
