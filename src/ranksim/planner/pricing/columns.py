@@ -34,7 +34,7 @@ from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.recorded_fleet import RecordedAccounts
 from ranksim.planner.fleet.rows import LIMITED, CallRow, CustomerRow, DomainRow, Integers, Records, blank
 from ranksim.planner.pricing.recorded_tables import COLUMNS_KEY
-from ranksim.planner.pricing.replay import SERIALS
+from ranksim.planner.pricing.replay import SERIALS, hosts_at
 from ranksim.report.frames import save_csv
 
 VERSION = 1
@@ -120,16 +120,16 @@ class Columns:
         return dict(counts)
 
     def renamed(self, names: Callable[[str], str]) -> Columns:
-        """Return the same calls of accounts, and of hosts, that have other names."""
-        accounts = tuple(_renamed(account, names(account.name)) for account in self.accounts)
+        """Return the same calls of accounts that have other names, and of hosts that go by their places."""
+        accounts = tuple(_renamed(one, names(one.name), place) for place, one in enumerate(self.accounts))
         return replace(self, accounts=accounts)
 
 
-def _renamed(account: ColumnAccount, name: str) -> ColumnAccount:
+def _renamed(account: ColumnAccount, name: str, place: int) -> ColumnAccount:
     portfolio = account.portfolio
-    count = len(portfolio.hosts(account.name))
-    spec = account.spec.model_copy(update={"portfolio": portfolio.model_copy(update={"domains": count})})
-    made = tuple(f"new{n}.{name}.example" for n in range(1, len(account.made_domains) + 1))
+    hosts = hosts_at(place, len(portfolio.hosts(account.name)))
+    spec = account.spec.model_copy(update={"portfolio": portfolio.model_copy(update={"domains": hosts})})
+    made = hosts_at(place, len(account.made_domains), "new")
     return replace(account, name=name, spec=spec, made_domains=made)
 
 

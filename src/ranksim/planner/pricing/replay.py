@@ -53,17 +53,23 @@ def specs_of(
     Of others nothing is known but what their calls name: no plan, and a portfolio with room for that.
     """
     return {
-        name: described.get(name) or AccountSpec(plan="", portfolio=_portfolio_for(recording, name, keywords))
-        for name in recording.accounts
+        name: described.get(name)
+        or AccountSpec(plan="", portfolio=_portfolio_for(recording, name, place, keywords))
+        for place, name in enumerate(recording.accounts)
     }
 
 
-def _portfolio_for(recording: Recording, account: str, keywords: int) -> PortfolioSpec:
+def hosts_at(place: int, count: int, noun: str = "site") -> tuple[str, ...]:
+    """Return hosts for the account in a place of a recording: its name changes nothing that is drawn."""
+    return tuple(f"{noun}{number}.account{place}.example" for number in range(1, count + 1))
+
+
+def _portfolio_for(recording: Recording, account: str, place: int, keywords: int) -> PortfolioSpec:
     counts = {resource: len(recording.before.get((account, resource), ())) for resource in RESOURCES}
     domains = max(1, counts["domains"])
     each = {resource: -(-count // domains) for resource, count in counts.items()}
     return PortfolioSpec(
-        domains=domains,
+        domains=hosts_at(place, domains),
         lists=max(1, each["keyword_lists"]),
         keywords=max(keywords, each["keywords"]),
         scans=(ScanSpec(),) * max(1, each["scans"]),
