@@ -318,7 +318,7 @@ def test_who_leaves_pays_and_costs_nothing() -> None:
     assert found.row("customers")["a"] == 10
     assert found.row("margin")["a"] == 10 * 26.4 * USD
     assert found.row("blocked")["difference"] == found.row("negative")["difference"] == 0
-    (stay,) = (view for view in found.views() if view.title == "Customers who stay")
+    (stay,) = (view for view in found.views() if view.title == "Customers who stay or come")
     assert [row[-1] for row in stay.rows] == ["−2", "−2"]
     assert found.notes[0].startswith(
         "Assumed, not measured: of customers whose bill rises by a tenth 4 % leave"

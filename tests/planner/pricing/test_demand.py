@@ -34,13 +34,13 @@ def test_what_is_assumed_is_told() -> None:
     said = "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal."
     assert demand_of(None).sentence == Demand().sentence == said
     assert Demand(price=0.4, refused=0.25).sentence == (
-        "Assumed, not measured: of customers whose bill rises by a tenth 4 % leave, and 25 % of those newly "
-        "refused something; nobody buys another plan."
+        "Assumed, not measured: of customers whose bill rises by a tenth 4 % leave (and as many come where "
+        "it falls), and 25 % of those newly refused something; nobody buys another plan."
     )
 
     assert Demand(price=2).sentence == (
-        "Assumed, not measured: of customers whose bill rises by a tenth 20 % leave, and none of those newly "
-        "refused something; nobody buys another plan."
+        "Assumed, not measured: of customers whose bill rises by a tenth 20 % leave (and as many come where "
+        "it falls), and none of those newly refused something; nobody buys another plan."
     )
 
 

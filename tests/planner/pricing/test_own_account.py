@@ -211,6 +211,17 @@ def test_the_chance_that_it_stays_is_the_share_of_its_money() -> None:
     assert tight["margin"] == pytest.approx((loose["margin"] + 1.4 * MICRO_USD * 0.9) * 0.75)
 
 
+def test_an_account_whose_bill_falls_is_not_multiplied() -> None:
+    cheaper = changed(SHIPPED, {"plans.agency.price": "1495 USD"})
+    demand = Demand(price=0.5)
+    answer = compare_account(SMALL, cheaper, replications=2, demand=demand)
+    assert answer.row("revenue")["b"] == pytest.approx(1_495 * MICRO_USD)
+    assert not any("come" in note for note in answer.notes)
+    half = {"plans.agency.price": ["1495 USD"]}
+    (point,) = pareto_account(SMALL, half, replications=2, demand=demand).points
+    assert point["margin"] == answer.row("margin")["b"]
+
+
 def test_points_of_a_grid_are_runs_of_the_scenario() -> None:
     answer = pareto_account(SMALL, {"plans.agency.cost_ceiling": ["1 USD", "100 USD"]}, replications=2)
     tight, loose = answer.points

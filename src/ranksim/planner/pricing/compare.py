@@ -90,10 +90,13 @@ class ComparisonAnswer(DrawnAnswer, ABC):
     @abstractmethod
     def _refused(self) -> str: ...
 
+    @abstractmethod
+    def _assumed(self) -> str: ...
+
     @property
     def compared(self) -> tuple[str, ...]:
         """The notes that say who leaves, which catalogues A and B are, and what they have from each other."""
-        return self.demand.sentence, f"A: {self.names[0]}. B: {self.names[1]}.", *self.taken_over
+        return self._assumed(), f"A: {self.names[0]}. B: {self.names[1]}.", *self.taken_over
 
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
@@ -160,6 +163,9 @@ class Comparison(ComparisonAnswer):
             under = f"{units.percent(most['b'])} of the replications, under A in {units.percent(most['a'])}"
             return f"that customer meets {code} in {under}"
         return f"{units.percent(most['b'])} of them meet {code}, under A {units.percent(most['a'])}"
+
+    def _assumed(self) -> str:
+        return self.demand.sentence
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -240,7 +246,7 @@ class Comparison(ComparisonAnswer):
 
 
 TITLES = {
-    "Customers who stay": "count",
+    "Customers who stay or come": "count",
     "Money": "money",
     "Customers refused": "share",
     "Blocked": "duration",
@@ -249,7 +255,7 @@ TITLES = {
 
 _MEANING = {
     "count": "Expected, of all customers; intervals are of the difference B − A",
-    "money": "Of all customers who stay, in the run; intervals are of the difference B − A",
+    "money": "Of all customers who stay or come, in the run; intervals are of the difference B − A",
     "share": "Share of customers; negative: margin below 0; wants more: the plan was not enough",
     "duration": "Mean time that a limit blocked a customer",
 }

@@ -46,13 +46,21 @@ class Demand:
 
     @property
     def sentence(self) -> str:
-        """What is told of it beside every answer that it changes."""
+        """What is told of it beside every answer about many customers that it changes."""
+        return self._assumed(" (and as many come where it falls)" if self.price else "")
+
+    @property
+    def sentence_of_one(self) -> str:
+        """The same beside an answer about one account, which stays or leaves."""
+        return self._assumed("")
+
+    def _assumed(self, coming: str) -> str:
         if not (self.price or self.refused):
             return "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal."
         dearer = f"{self.price * 10:.3g} %" if self.price else "none"
         refused = units.percent(self.refused) if self.refused else "none"
         return (
-            f"Assumed, not measured: of customers whose bill rises by a tenth {dearer} leave, "
+            f"Assumed, not measured: of customers whose bill rises by a tenth {dearer} leave{coming}, "
             f"and {refused} of those newly refused something; nobody buys another plan."
         )
 

@@ -213,7 +213,8 @@ class _AccountTally(SilentTally):
 def share_staying(demand: Demand, paid: Sequence[int], runs: tuple[AccountRun, AccountRun]) -> float:
     """Return the chance that the account stays, by what it paid and was refused, and now is."""
     before, run = runs
-    return float(demand.stay(paid[1], paid[0], run.blocked > 0 and not before.blocked))
+    # Where a bill falls others would come; of one account nobody does.
+    return float(demand.stay(max(paid), paid[0], run.blocked > 0 and not before.blocked))
 
 
 def refuse_scenario(path: Path, instead: str) -> None:
@@ -270,6 +271,9 @@ class AccountComparison(ComparisonAnswer):
             return "each limit refuses the same number of its calls"
         code = most["metric"].removeprefix("refused_")
         return f"{code} refuses {units.count(most['b'])} of its calls, under A {units.count(most['a'])}"
+
+    def _assumed(self) -> str:
+        return self.demand.sentence_of_one
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ class Frontier(DrawnAnswer):
         """What to know of how it was found."""
         same = "calls" if self.account else "customers"
         return (
-            self.demand.sentence,
+            self.demand.sentence_of_one if self.account else self.demand.sentence,
             f"{self.replications} replications of the same {same} at every point, seed {self.seed}; "
             f"{units.level(self.level)} intervals. Points are compared by their means; change is the paired "
             f"difference to {self.against}.",
