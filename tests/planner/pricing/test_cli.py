@@ -194,12 +194,26 @@ def test_a_recording_becomes_columns(tmp_path: Path) -> None:
     ]
     result = CliRunner().invoke(app, words)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith("16 calls of 1 account.\nLeft out: 1 by a GraphQL document; ")
+    assert result.stdout.startswith("16 calls of 1 account, from 2026-09-02T")
     assert result.stdout.endswith(f"\nWritten to {out}\n")
     number = str(account_number("acme", "s"))
     assert names.read_text() == f"number,name\n{number},acme\n"
     assert [one.name for one in read_columns(out).accounts] == [number]
     assert [one.name for one in read_columns(out, read_names(names)).accounts] == ["acme"]
+
+
+def test_an_import_tells_the_span_and_calls_far_from_the_others(tmp_path: Path) -> None:
+    rows = [f"2026-09-0{day}T00:00:00Z,acme,GET,/v1/domains" for day in range(1, 5)]
+    for first, note in (
+        ("2026-08-31T00:00:00Z", ""),
+        ("1970-01-01T00:00:00Z", "Note: 1 call lies more than"),
+    ):
+        text = "\n".join(["time,account,method,path", f"{first},acme,GET,/v1/domains", *rows])
+        (tmp_path / "calls.csv").write_text(text + "\n")
+        words = ["price", "import", str(tmp_path / "calls.csv"), "--out", str(tmp_path / "calls.parquet")]
+        result = CliRunner().invoke(app, words)
+        assert f"5 calls of 1 account, from {first} to 2026-09-04T00:00:00Z.\n{note}" in result.stdout
+        assert ("Note:" in result.stdout) == bool(note)
 
 
 @pytest.mark.slow

@@ -1,13 +1,19 @@
 """`ranksim price import`: recorded calls as columns."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ranksim.planner.pricing.command import ACCOUNTS, KeywordsOfDomain, read_pairs, rules_flag
 from ranksim.report.progress import part, show_progress
 from ranksim.report.terminal import print_out
+
+if TYPE_CHECKING:
+    from ranksim.planner.pricing.columns import Columns
+
+FAR = 2 * 365
+"""Days from the median call, beyond which the instant of a call is likely wrong."""
 
 
 def import_recording(
@@ -86,8 +92,27 @@ def import_recording(
         if names is not None:
             save_names(made, names, drawn)
     print_out(
-        f"{units.many(made.calls, 'call')} of {units.many(len(made.accounts), 'account')}.\n"
+        f"{units.many(made.calls, 'call')} of {units.many(len(made.accounts), 'account')}, {_span(made)}"
         f"Left out: {reasons_text(made.left_out)}.\n"
         "Beyond what columns can follow, so that later calls may come out otherwise: "
         f"{reasons_text(made.unmodelled, 'none')}.\nWritten to {columns}\n"
+    )
+
+
+def _span(columns: "Columns") -> str:
+    """Return from when to when calls are, and a note where some are far from the others."""
+    import numpy as np
+
+    from ranksim.core.clock import DAY
+    from ranksim.report import units
+
+    span = f"from {units.instant(columns.start)} to {units.instant(columns.end - 1)}.\n"
+    at = np.concatenate([chunk["at"] for chunk in columns.chunks()])
+    far = int((abs(at - np.median(at)) > FAR * DAY).sum())
+    if not far:
+        return span
+    lie = f"{units.many(far, 'call')} {'lies' if far == 1 else 'lie'}"
+    return (
+        f"{span}Note: {lie} more than two years from the median one, and customers are billed for all months "
+        "between: if an instant is wrong, correct it and import again.\n"
     )
