@@ -30,7 +30,7 @@ def plan(**changes: Any) -> rs.Plan:
 def test_a_mistake_in_a_model_is_the_sentence_that_yaml_gets() -> None:
     for wrong, said in (
         ({"price": "15"}, "Plan: price: write an amount such as '15 USD', found '15'"),
-        ({"price": 1.5}, "Plan: price: write an amount such as '15 USD', found 1.5"),
+        ({"price": 1.5}, "Plan: price: write an amount such as '1.5 USD', found 1.5"),
         ({"cooldowns": {"crawl": 1.5}}, "Plan: cooldowns.crawl: write a duration such as '1h30m'"),
         ({"prize": "15 USD"}, "Plan: prize: no such field; did you mean 'price'?"),
     ):

@@ -147,7 +147,7 @@ def test_a_partial_table_keeps_the_rest() -> None:
         (
             "price: 1 USD",
             "price: 1",
-            "c.yaml:5: plans.only.price: write an amount such as '15 USD', found 1",
+            "c.yaml:5: plans.only.price: write an amount such as '1 USD', found 1",
         ),
         (
             "    page_cap: 10\n",

@@ -153,6 +153,8 @@ def test_with_accounts_a_is_what_they_are_on() -> None:
         (f"compare --b illustrative --move starter {CUSTOMERS}", "--move: expected PLAN=PLAN such as"),
         (f"compare --b illustrative --move starter=gold {CUSTOMERS}", "move: B has no plan 'gold'"),
         (f"compare --b {EXAMPLES / 'population.yaml'} {CUSTOMERS}", "population.yaml:"),
+        (f"break-even --risk 200% {CUSTOMERS}", "break-even: expected a risk and a level between 0 and 1"),
+        (f"compare --b illustrative --leave-price 11 {CUSTOMERS}", "--leave-price: expected a ratio from 0"),
         (f"break-even --plan gold {CUSTOMERS}", "plan: no customer is on 'gold'"),
         (f"compare --b illustrative --move pro=pro --move pro=free {CUSTOMERS}", "--move: pro is given"),
         (
@@ -372,7 +374,7 @@ def test_prices_that_are_tried_have_their_unit() -> None:
         "pareto", "--population", str(EXAMPLES / "population.yaml"), "--vary", "plans.pro.price=99,129"
     )
     assert (code, out) == (2, "")
-    assert err == "ranksim: --vary plans.pro.price: write an amount such as '15 USD', found 99\n"
+    assert err == "ranksim: --vary plans.pro.price: write an amount such as '99 USD', found 99\n"
 
 
 def test_a_comparison_wants_b_or_what_is_set() -> None:

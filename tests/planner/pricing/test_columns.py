@@ -227,11 +227,17 @@ def test_hosts_are_not_told(tmp_path: Path) -> None:
     assert b"acme" not in path.read_bytes()
 
 
-@pytest.mark.parametrize("content", [b"PAR1 not really", b"{}"])
-def test_a_file_that_is_none(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "x.parquet").write_bytes(content)
+def test_a_file_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "x.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(BadInput, match="expected columns of recorded calls as Parquet"):
         read_columns(tmp_path / "x.parquet")
+
+
+def test_calls_that_are_no_columns_yet(tmp_path: Path) -> None:
+    (tmp_path / "calls.csv").write_text("time,account,method,path\n")
+    remedy = "no columns of recorded calls; make them with ranksim price import .*calls.csv --columns"
+    with pytest.raises(BadInput, match=remedy):
+        read_columns(tmp_path / "calls.csv")
 
 
 def test_a_table_of_something_else(tmp_path: Path) -> None:

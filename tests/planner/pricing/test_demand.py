@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,9 +50,11 @@ def test_what_is_assumed_is_told() -> None:
     [
         (-0.1, 0.0, "price: expected a ratio from 0 to 10"),
         (11, 0.0, "price: expected a ratio"),
+        ("40%", 0.0, "price: expected a ratio from 0 to 10, such as 0.4 for 40 %, found '40%'"),
+        (0.0, "5%", "refused: expected a share between 0 and 1, found '5%'"),
         (0.0, 1.5, "refused: expected a share between 0 and 1"),
     ],
 )
-def test_shares_are_shares(price: float, refused: float, flag: str) -> None:
-    with pytest.raises(BadInput, match=f"--leave-{flag}"):
+def test_shares_are_shares(price: Any, refused: Any, flag: str) -> None:
+    with pytest.raises(BadInput, match=f"^{flag}"):
         Demand(price, refused)

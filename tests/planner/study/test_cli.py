@@ -198,8 +198,8 @@ def test_set_is_what_change_says(place: Path) -> None:
 def test_money_and_durations_of_a_study_have_their_units(place: Path) -> None:
     price = "policy.catalogue.plans.pro.price"
     wrong = {
-        f"factors: {{{price}: [99 USD, 129]}}": f"factors.{price}: write an amount such as '15 USD',",
-        f"change: {{{price}: 99}}": f"change.{price}: write an amount such as '15 USD', found 99",
+        f"factors: {{{price}: [99 USD, 129]}}": f"factors.{price}: write an amount such as '129 USD',",
+        f"change: {{{price}: 99}}": f"change.{price}: write an amount such as '99 USD', found 99",
         "variants: {a: {scenario.length: 9}}": "variants.a.scenario.length: write a duration such as",
     }
     for text, message in wrong.items():

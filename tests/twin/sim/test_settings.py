@@ -190,7 +190,7 @@ def test_a_rate_limit_counts_what_was_admitted_before_it_changed(window: str) ->
         ("world.length", "1d", "path: no parameter 'world.length': no input 'world'"),
         (LATENCY, "soon", "value: receivers.erp.latency: 'soon' is not a duration"),
         (LATENCY, 3, "value: write a duration such as '1h30m' or '250ms', found 3"),
-        (f"{PRO}.price", 149, "value: write an amount such as '15 USD', found 149"),
+        (f"{PRO}.price", 149, "value: write an amount such as '149 USD', found 149"),
         (f"{PRO}.slot_limit", -1, "value: catalogue.plans.pro.slot_limit: expected at least 0, found -1"),
     ],
 )  # fmt: skip

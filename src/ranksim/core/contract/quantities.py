@@ -54,7 +54,8 @@ def _read_money(value: Any, info: ValidationInfo) -> Any:
         return money(value)
     if _is_integer(value) and info.mode == "python":
         return value
-    raise ValueError(f"write an amount such as '15 USD', found {value!r}")
+    number = value if _is_integer(value) or isinstance(value, float) else 15
+    raise ValueError(f"write an amount such as '{number} USD', found {value!r}")
 
 
 Duration = Annotated[

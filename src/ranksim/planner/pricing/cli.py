@@ -71,14 +71,13 @@ def compare(
     from ranksim.planner.fleet.engine import CONSULTED
     from ranksim.planner.pricing.catalogues import catalogue_of
     from ranksim.planner.pricing.compare import compare as compared
-    from ranksim.planner.pricing.demand import Demand
     from ranksim.planner.pricing.own_account import compare_account
 
     flags.check_subject(population, scenario, account)
     if b is None:
         raise BadInput("--b: expected a catalogue, or what B changes of A, with --set policy.catalogue.…")
     other, moves = catalogue_of(b), flags.read_moves(move or ())
-    demand = Demand(leave_price, leave_refused)
+    demand = flags.read_demand(leave_price, leave_refused)
     under, first = flags.policy_of_flag(policy), None if a is None else catalogue_of(a)
     answer: ComparisonAnswer
     with show_progress("comparing") as tell:
@@ -107,7 +106,12 @@ def break_even(
     catalogue: flags.CatalogueName = "illustrative",
     plan: Annotated[list[str] | None, typer.Option(help="Only this plan; may be repeated.")] = None,
     risk: Annotated[
-        float, typer.Option(help="Customers with a negative margin that a ceiling may let be, as a share.")
+        float,
+        typer.Option(
+            metavar="SHARE",
+            parser=flags.read_ratio,
+            help="Customers with a negative margin that a ceiling may let be, as a share.",
+        ),
     ] = 0.01,
     level: Annotated[float, typer.Option(help="The confidence asked for.")] = 0.95,
     policy: flags.PolicyFile = None,
@@ -164,7 +168,6 @@ def pareto(
     """
     from ranksim.planner.fleet.engine import CONSULTED
     from ranksim.planner.pricing.catalogues import catalogue_of
-    from ranksim.planner.pricing.demand import Demand
     from ranksim.planner.pricing.own_account import own_scenario
     from ranksim.planner.pricing.pareto import pareto as frontier
     from ranksim.planner.pricing.pareto import pareto_account
@@ -174,7 +177,7 @@ def pareto(
     of = None if scenario is None else scenario_of(scenario)
     sold = catalogue_of(catalogue or ("illustrative" if of is None else of.policy.catalogue))
     under, grid = flags.policy_of_flag(policy), flags.read_grid(vary, sold)
-    demand = Demand(leave_price, leave_refused)
+    demand = flags.read_demand(leave_price, leave_refused)
     with show_progress("trying catalogues") as tell:
         if of is not None:
             answer = pareto_account(
@@ -302,7 +305,12 @@ def search(
     plan: Annotated[str, typer.Option(metavar="NAME", help="The plan that everybody is on.")] = "",
     move: flags.Move = None,
     risk: Annotated[
-        float, typer.Option(help="Customers who may meet a refusal that they never met, as a share.")
+        float,
+        typer.Option(
+            metavar="SHARE",
+            parser=flags.read_ratio,
+            help="Customers who may meet a refusal that they never met, as a share.",
+        ),
     ] = 0.01,
     leave_price: flags.LeavePrice = 0.0,
     leave_refused: flags.LeaveRefused = 0.0,
@@ -319,7 +327,6 @@ def search(
     from ranksim.planner.fleet.engine import CONSULTED
     from ranksim.planner.pricing import catalogues
     from ranksim.planner.pricing.columns import read_columns
-    from ranksim.planner.pricing.demand import Demand
     from ranksim.planner.pricing.own_account import refuse_scenario
     from ranksim.planner.pricing.search import search as best
 
@@ -328,7 +335,7 @@ def search(
         "a search wants the recorded calls of many: give columns that `ranksim price import` makes; for one "
         "account there is `ranksim price pareto --scenario`",
     )
-    demand = Demand(leave_price, leave_refused)
+    demand = flags.read_demand(leave_price, leave_refused)
     sold = catalogues.catalogue_of(catalogue)
     with show_progress("searching") as tell:
         answer = best(

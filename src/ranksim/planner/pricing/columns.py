@@ -33,7 +33,7 @@ from ranksim.core.service.synthetic_data import pages_of
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.recorded_fleet import RecordedAccounts
 from ranksim.planner.fleet.rows import LIMITED, CallRow, CustomerRow, DomainRow, Integers, Records, blank
-from ranksim.planner.pricing.recorded_tables import COLUMNS_KEY
+from ranksim.planner.pricing.recorded_tables import COLUMNS_KEY, is_parquet
 from ranksim.planner.pricing.replay import SERIALS, hosts_at
 from ranksim.report.frames import save_csv
 
@@ -197,6 +197,11 @@ def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
     """Read a file that `save_columns` wrote; `names` maps its numbers to names to show. Raises BadInput."""
     parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
     arrow = imported("pyarrow", "columns need pyarrow", "plots")
+    if path.is_file() and not is_parquet(path):
+        raise BadInput(
+            f"{path}: no columns of recorded calls; make them with ranksim price import {path} --columns "
+            "calls.parquet, and give these"
+        )
     try:
         file = parquet.ParquetFile(path)
         header = json.loads((file.schema_arrow.metadata or {})[COLUMNS_KEY])

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ranksim.core.contract.plans import Catalogue
     from ranksim.core.contract.policy import Policy
     from ranksim.planner.fleet.population import Population
+    from ranksim.planner.pricing.demand import Demand
     from ranksim.planner.pricing.own_account import OwnScenario
     from ranksim.report.answer import ReadyAnswer
 
@@ -53,7 +54,7 @@ Replications = Annotated[int, typer.Option(help="Independent runs; at least 2, f
 Threads = Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on it.")]
 
 
-def _ratio(text: str | float) -> float:
+def read_ratio(text: str | float) -> float:
     """Read 0.4, or 40 %."""
     number = str(text).strip()
     try:
@@ -66,7 +67,7 @@ LeavePrice = Annotated[
     float,
     typer.Option(
         metavar="RATIO",
-        parser=_ratio,
+        parser=read_ratio,
         help="Assumed: the share of customers that leaves for each share a bill rises, such as 40%.",
     ),
 ]
@@ -74,7 +75,7 @@ LeaveRefused = Annotated[
     float,
     typer.Option(
         metavar="SHARE",
-        parser=_ratio,
+        parser=read_ratio,
         help="Assumed: the share that leaves of those newly refused something, such as 10%.",
     ),
 ]
@@ -220,6 +221,16 @@ def read_grid(texts: Sequence[str], catalogue: "Catalogue") -> dict[str, list[ob
         except BadInput as error:
             raise BadInput(f"--vary {path}: {error}") from None
     return grid
+
+
+def read_demand(price: float, refused: float) -> "Demand":
+    """Return who leaves, as --leave-price and --leave-refused say. Raises BadInput that names the flag."""
+    from ranksim.planner.pricing.demand import Demand
+
+    try:
+        return Demand(price, refused)
+    except BadInput as error:
+        raise BadInput(f"--leave-{error}") from None
 
 
 def check_subject(population: Path | None, scenario: Path | None, account: str) -> None:

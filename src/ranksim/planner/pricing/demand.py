@@ -39,10 +39,11 @@ class Demand:
 
     def __post_init__(self) -> None:
         """Raise BadInput unless both are in their range."""
-        if not 0 <= self.price <= MOST_ELASTIC:
-            raise BadInput(f"--leave-price: expected a ratio from 0 to {MOST_ELASTIC}, found {self.price}")
-        if not 0 <= self.refused <= 1:
-            raise BadInput(f"--leave-refused: expected a share between 0 and 1, found {self.refused}")
+        expected = f"price: expected a ratio from 0 to {MOST_ELASTIC}, such as 0.4 for 40 %"
+        if not isinstance(self.price, int | float) or not 0 <= self.price <= MOST_ELASTIC:
+            raise BadInput(f"{expected}, found {self.price!r}")
+        if not isinstance(self.refused, int | float) or not 0 <= self.refused <= 1:
+            raise BadInput(f"refused: expected a share between 0 and 1, found {self.refused!r}")
 
     @property
     def sentence(self) -> str:

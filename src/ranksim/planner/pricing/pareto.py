@@ -11,7 +11,7 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any
 
-from ranksim.core.contract.parameters import check_path, laid, tree_of
+from ranksim.core.contract.parameters import check_path, check_unit, laid, tree_of
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.errors import BadInput, check_kind
@@ -326,6 +326,7 @@ def changed(catalogue: Catalogue | str | Path, settings: Mapping[str, Any]) -> C
     try:
         for path in rooted:
             check_path(path, {"catalogue": catalogue})
+        _check_units(catalogue, settings)
         tree = laid(catalogue, tree_of(rooted, "catalogue"))
     except ValueError as error:
         raise BadInput(f"grid: {error}") from None
@@ -335,6 +336,15 @@ def changed(catalogue: Catalogue | str | Path, settings: Mapping[str, Any]) -> C
         raise BadInput(f"grid: {str(error).removeprefix('replace: catalogue.')}") from None
     stated = catalogue.model_fields_set | set(tree)
     return Catalogue(**{name: getattr(sold, name) for name in stated})
+
+
+def _check_units(catalogue: Catalogue, settings: Mapping[str, Any]) -> None:
+    """Raise BadInput where a bare number is given for money or a time, which would be µUSD or µs."""
+    for path, value in settings.items():
+        try:
+            check_unit(f"catalogue.{path}", value, {"catalogue": catalogue})
+        except BadInput as error:
+            raise BadInput(f"{path}: {error}") from None
 
 
 def _beaten(point: tuple[float, float], others: Sequence[tuple[float, float]]) -> bool:
