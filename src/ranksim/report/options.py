@@ -34,8 +34,8 @@ SettingFlags = Annotated[
     typer.Option(
         "--set",
         metavar="PATH=VALUE",
-        help="Give a parameter another value, by its path as in studies: scenario.length=7d, "
-        '"policy.catalogue.plans.pro.price=149 USD"; may be repeated.',
+        help="Give a parameter another value, by its path as in studies, such as "
+        '"policy.catalogue.plans.pro.price=149 USD" or, of a scenario, scenario.length=7d; may be repeated.',
     ),
 ]
 

@@ -167,6 +167,10 @@ def test_with_accounts_a_is_what_they_are_on() -> None:
         (f"pareto --vary plans.pro.prize=1USD {CUSTOMERS}", "did you mean 'price'?"),
         (f"back-test {EXAMPLES / 'trace.jsonl'}", "nobody says which plan 'acme' is on"),
         (f"back-test {EXAMPLES / 'trace.jsonl'} --plan gold", "has no plan 'gold'"),
+        (
+            f"back-test access.log --map rules.yaml --accounts {EXAMPLES / 'accounts.yaml'} --plan pro",
+            "is on, and with accounts a single plan is B's; name it among the accounts, or give two plans",
+        ),
         ("back-test gone.jsonl --plan pro", "gone.jsonl: no such file"),
         (f"back-test {EXAMPLES / 'trace.jsonl'} --plan a --plan b --plan c", "at most two plans"),
         (f"back-test {EXAMPLES / 'trace.jsonl'} --plan pro --out {ROOT}", "holds no results of ranksim"),

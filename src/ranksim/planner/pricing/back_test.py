@@ -189,7 +189,7 @@ def back_test(
     sides, terms, taken_over = recorded.running_alike(sides)
     described = specs_of(recording, accounts or {}, keywords)
     replays = [
-        ReplayedService(recording, _served(described, side), selling(base, side.sold()), seed)
+        ReplayedService(recording, _served(described, side, bool(accounts)), selling(base, side.sold()), seed)
         for side in sides
     ]
     left_out = Counter(recording.left_out)
@@ -228,11 +228,19 @@ def _outcomes(
         replay.finish()
 
 
-def _served(described: Mapping[str, AccountSpec], side: Side) -> dict[str, AccountSpec]:
-    """Return the accounts of a side, each on its plan. Raises BadInput for one that is not on sale."""
+def _served(described: Mapping[str, AccountSpec], side: Side, stated: bool) -> dict[str, AccountSpec]:
+    """Return the accounts of a side, each on its plan; `stated`: some are described by the user.
+
+    Raises BadInput for a plan that is not on sale.
+    """
     specs, sold = {}, side.sold()
     for name, spec in described.items():
-        unknown = f"accounts: nobody says which plan {name!r} is on; give --plan, or name it in --accounts"
+        unknown = f"accounts: nobody says which plan {name!r} is on"
+        unknown += (
+            ", and with accounts a single plan is B's; name it among the accounts, or give two plans"
+            if stated
+            else "; give --plan, or name it in --accounts"
+        )
         plan = side.plan_of(spec, sold, unknown, f"accounts.{name}.add_ons")
         specs[name] = spec.model_copy(update={"plan": plan})
     check_customers("move", side.moves, (spec.plan for spec in specs.values()))
