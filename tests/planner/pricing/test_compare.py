@@ -65,6 +65,7 @@ def test_people_are_told_what_differs_and_each_number_once() -> None:
     assert views["What would have been enough"].headings == (
         "plan", "needs", "under A", "under B", "potential A", "potential B",
     )  # fmt: skip
+    assert views["What would have been enough"].note.startswith("Rows are alternatives: do not add them. ")
     assert "if all of them bought it, which is no forecast" in views["What would have been enough"].note
     same = compare(population(), FLAT, FLAT, policy=CALENDAR, replications=2)
     assert same.sentence.endswith("; as many of them meet each refusal.")

@@ -75,8 +75,24 @@ def test_none_is_allowed() -> None:
     found = search(columns(*[5] * 9), PLANS, {BRIEFS: [3, 4]}, compiled=False)
     assert found.tornado == ()
     assert found.sentence == (
-        "Under none of 2 catalogues do fewer than 1 % of these customers meet a refusal that they never met."
+        "Under none of 2 catalogues do fewer than 1 % of these customers meet a refusal that they never met. "
+        "Most of those refused meet quota_exhausted."
     )
+    assert {row["code"] for row in found.candidates} == {"quota_exhausted"}
+
+
+def test_a_best_that_earns_less_or_the_same_is_said_to() -> None:
+    def gained(*prices: str) -> str:
+        return search(columns(*[5] * 9), PLANS, {PRICE: [*prices]}, risk=0.5, compiled=False).sentence
+
+    assert "never met: 90.00 USD less than the catalogue as it is." in gained("119 USD")
+    assert "never met: the same as the catalogue as it is." in gained("129 USD")
+    assert "never met: 90.00 USD more than the catalogue as it is." in gained("139 USD")
+
+
+def test_changes_are_of_all_customers() -> None:
+    view = search(columns(*[5] * 9), PLANS, {BRIEFS: [5]}, compiled=False).views()[0]
+    assert "change of all customers" in view.headings
 
 
 def test_who_spends_least_by_refusing_too_many_crowds_nobody_out() -> None:

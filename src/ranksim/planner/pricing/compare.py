@@ -240,6 +240,7 @@ class Comparison(ComparisonAnswer):
         }  # fmt: skip
         return views_of(
             "What would have been enough", [absent | row for row in cells.values()], columns,
+            "Rows are alternatives: do not add them. "
             "Customers under A and B; potential: what they would pay more a month if all of them bought it, "
             "which is no forecast. In the first replication.",
         )  # fmt: skip

@@ -27,7 +27,7 @@ from ranksim.core.errors import BadInput
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance, tail
-from ranksim.planner.fleet.rows import Integers
+from ranksim.planner.fleet.rows import OUTCOMES, REFUSED, Integers
 from ranksim.planner.pricing.catalogues import Moves, catalogue_of, unpriced
 from ranksim.planner.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally
 from ranksim.planner.pricing.columns import Columns, read_columns
@@ -56,8 +56,9 @@ class Search(DrawnAnswer):
     """The candidates of a grid by the last round that each reached, the best one, and how sure it is.
 
     `candidates`: point, rounds, customers, margin (µUSD, of all customers tried), change to the catalogue as
-    it is, share newly refused with the exact interval, allowed, best, and its standing: why it is not the
-    best. `tornado`: what the best one's change would be if demand answered otherwise.
+    it is, share newly refused with the exact interval, the code that most of these meet, allowed, best, and
+    its standing: why it is not the best. `tornado`: what the best one's change would be if demand
+    answered otherwise.
     """
 
     kind = "price search"
@@ -104,12 +105,13 @@ class Search(DrawnAnswer):
             if any(row["allowed"] and not row["final"] for row in self.candidates):
                 final = sum(row["final"] for row in self.candidates)
                 among = f"the {final} of {among} that were tried on all customers"
-            return f"Under none of {among} do {limit} meet a refusal that they never met."
-        gain = units.write("money", best["change"], best["change_low"], best["change_high"])
+            most = f" Most of those refused meet {self.candidates[0]['code']}." if many else ""
+            return f"Under none of {among} do {limit} meet a refusal that they never met.{most}"
+        gain = _gain(best)
         share = units.write("share", best["share"], best["share_low"], best["share_high"])
         return (
             f"Of {many} catalogues, {best['point']} earns most with {limit} meeting a refusal that they "
-            f"never met: {gain} more than the catalogue as it is. Of customers like these "
+            f"never met: {gain} the catalogue as it is. Of customers like these "
             f"({best['customers']:,}), {share} would meet one."
         )
 
@@ -138,12 +140,23 @@ class Search(DrawnAnswer):
             for row in self.candidates
         ]
         columns = {"standing": "text", **dict.fromkeys(self.paths, "value")}
-        columns |= {"customers": "count", "change": "money", "newly_refused": "share"}
-        views = views_of("Catalogues", rows, columns, headings=path_headings(self.paths))
+        columns |= {"customers": "count", "change": "money", "newly_refused": "share", "code": "value"}
+        headings = {"change": "change of all customers", "code": "mostly by"} | path_headings(self.paths)
+        views = views_of("Catalogues", rows, columns, headings=headings)
         tornado = self.TABLES["tornado"].view(
             "If demand answered otherwise", self.tornado, "Change of the best one."
         )
         return of_table("candidates", views) + of_table("tornado", tornado)
+
+
+def _gain(best: Row) -> str:
+    """Say how much more, or less, the best candidate earns than."""
+    ends = [end for end in (best["change_low"], best["change_high"]) if end is not None]
+    if not best["change"] and not any(ends):
+        return "the same as"
+    if best["change"] < 0:
+        return f"{units.write('money', -best['change'], *sorted(-end for end in ends))} less than"
+    return f"{units.write('money', best['change'], *ends)} more than"
 
 
 def _standing(row: Row) -> str:
@@ -155,11 +168,12 @@ def _standing(row: Row) -> str:
 
 
 class _Outcome(NamedTuple):
-    """What one catalogue comes to in a round, by customer."""
+    """What one catalogue comes to in a round, by customer; `code` is what most of the newly refused meet."""
 
     revenue: Amounts
     cost: Amounts
     newly_refused: NDArray[np.bool_]
+    code: str = ""
 
 
 NOTHING = _Outcome(np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.bool_))
@@ -343,11 +357,13 @@ class _Rounds:
             self.served += len(calls) * len(runs)
         for group, run in zip(groups, runs, strict=True):
             newly = newly_refused(run.refused, recorded)[is_chosen]
+            meet = ((run.refused > 0) & (recorded == 0))[is_chosen].sum(axis=0)
+            code = OUTCOMES[REFUSED[int(meet.argmax())]] if meet.any() else ""
             billed = run.billed()
             cost = billed.spend[is_chosen].sum(axis=1).astype(np.float64)
             for candidate in group:
                 revenue = billed.months * run.monthly(self._side(candidate).sold())
-                candidate.outcome = _Outcome(revenue[is_chosen].astype(np.float64), cost, newly)
+                candidate.outcome = _Outcome(revenue[is_chosen].astype(np.float64), cost, newly, code)
 
     def _side(self, candidate: _Candidate) -> Side:
         return Side(candidate.catalogue, self.plan, self.moves)
@@ -362,7 +378,11 @@ def _row(candidate: _Candidate, demand: Demand, risk: float, level: float) -> Ro
     ends = interval(MetricSample("mean", change.tolist()), level)
     row |= {"margin": float(margin.sum())}
     row |= with_ends("change", [None if value is None else value * of for value in ends])
-    return row | with_ends("share", chance(met, of, level)) | {"allowed": met < risk * of}
+    return (
+        row
+        | with_ends("share", chance(met, of, level))
+        | {"code": candidate.outcome.code, "allowed": met < risk * of}
+    )
 
 
 def _tornado(winner: _Candidate, demand: Demand) -> list[Row]:
