@@ -121,7 +121,9 @@ class Columns:
 
     def renamed(self, names: Callable[[str], str]) -> Columns:
         """Return the same calls of accounts that have other names, and of hosts that go by their places."""
-        accounts = tuple(_renamed(one, names(one.name), place) for place, one in enumerate(self.accounts))
+        accounts = tuple(
+            _renamed(account, names(account.name), place) for place, account in enumerate(self.accounts)
+        )
         return replace(self, accounts=accounts)
 
 

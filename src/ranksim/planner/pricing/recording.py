@@ -108,8 +108,8 @@ class Recording:
     @property
     def kinds(self) -> set[str]:
         """The kinds of the jobs that calls ask for; a rank run where a call does not say."""
-        asked = (call.body or {} for call in self.calls if call.operation == "jobs.create")
-        return {str(body.get("kind", JobKind.RANK_RUN)) for body in asked}
+        bodies = (call.body or {} for call in self.calls if call.operation == "jobs.create")
+        return {str(body.get("kind", JobKind.RANK_RUN)) for body in bodies}
 
     def each(self, tell: Tell) -> Iterator[tuple[int, RecordedCall]]:
         """Yield every call with its number; `tell` reports how many have passed."""
