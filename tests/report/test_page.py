@@ -302,7 +302,7 @@ def test_what_would_change_a_result_stands_before_all_else_it_read_and_nothing_t
     text = run_page(known, tables, {})
     rests = text[text.index("<h2>Assumptions that the result rests on</h2>") : text.index("<h2>Notes")]
     assert rests.count("<p>") == 2
-    assert (rests.index("under gcra two fail"), "2 others change nothing" in rests) == (
+    assert (rests.index("under gcra two fail"), "2 others leave the verdict as it is" in rests) == (
         text[text.index("<h2>Assumptions") :].index("under gcra two fail"),
         True,
     )
