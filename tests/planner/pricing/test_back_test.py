@@ -398,8 +398,8 @@ def test_frames_have_datetimes_and_dollars(tmp_path: Path) -> None:
     assert (found.frame("invoices")["ends"] > calls["at"][0]).all()
 
 
-def assumed(found: BackTest) -> list[str]:
-    return [note for note in found.notes if "keywords" in note or "drawn" in note]
+def assumed(answer: BackTest) -> list[str]:
+    return [note for note in answer.notes if "keywords" in note or "drawn" in note]
 
 
 def test_what_the_cost_of_jobs_rests_on_is_said_where_there_are_such_jobs(tmp_path: Path) -> None:
