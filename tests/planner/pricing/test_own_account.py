@@ -166,10 +166,29 @@ def test_plans_and_add_ons_are_paid_for_the_time_that_they_are_bought() -> None:
     assert answer.row("add_ons")["a"] == pytest.approx(2 * pack / 3, abs=1)
 
 
-def test_a_timeline_that_sets_what_is_compared_is_refused() -> None:
-    price = {"at": "9d", "do": "set", "path": "policy.catalogue.plans.pro.price", "value": "1 USD"}
-    with pytest.raises(BadInput, match=r"the timeline sets policy.catalogue.plans.pro.price, but catalogues"):
-        compare_account(SMALL.replace(timeline=[price]), SHIPPED, replications=2)
+def test_prices_that_the_timeline_sets_hold_from_then_on_under_both() -> None:
+    price = {"at": "10d", "do": "set", "path": "policy.catalogue.plans.agency.price", "value": "1490 USD"}
+    cheaper = SHIPPED.unit_costs.model_copy(update={"rank_run_keyword": 200})
+    answer = compare_account(
+        SMALL.replace(timeline=[price]), SHIPPED.model_copy(update={"unit_costs": cheaper}), replications=2
+    )
+    revenue = (2_990 + 2 * 1_490) * MICRO_USD / 3
+    assert [answer.row("revenue")[side] for side in "ab"] == pytest.approx([revenue] * 2, abs=1)
+    assert f"holds under every catalogue: {price['path']}." in " ".join(answer.notes)
+
+
+@pytest.mark.parametrize("path", ["plans.agency.price", "plans.agency"])
+def test_a_timeline_that_sets_what_is_compared_is_refused(path: str) -> None:
+    value = "1 USD" if path.endswith("price") else {"price": "1 USD"}
+    action = {"at": "9d", "do": "set", "path": f"policy.catalogue.{path}", "value": value}
+    scenario, refusal = (
+        SMALL.replace(timeline=[action]),
+        rf"sets policy.catalogue.{path}, in which.*ranksim run",
+    )
+    with pytest.raises(BadInput, match=refusal):
+        compare_account(scenario, changed(SHIPPED, {"plans.agency.price": "99 USD"}), replications=2)
+    with pytest.raises(BadInput, match=refusal):
+        pareto_account(scenario, {"plans.agency.price": ["99 USD", "100 USD"]}, replications=2)
 
 
 def test_a_shorter_scenario_is_gone_on_with_for_a_month() -> None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ranksim.core.clock import DAY, Micros, format_duration
+from ranksim.core.contract.parameters import parts_of
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.contract.yamlfile import read_yaml
@@ -47,6 +49,7 @@ from ranksim.report.table_spec import Row, views_of
 from ranksim.report.tables import View, of_table
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.scenario_fields import scenario_notes
+from ranksim.twin.sim.settings import after, in_order
 from ranksim.twin.sim.statistics import SilentTally
 from ranksim.twin.sim.timeline import ChangePlan, Set, SetAddOn
 from ranksim.twin.sim.world import World
@@ -89,6 +92,26 @@ class OwnScenario:
         for bought in self.terms:
             catalogues.check_plan(bought.plan, catalogue, f"accounts.{self.account}", side, movable=True)
             catalogues.check_add_ons(bought.add_ons, catalogue, f"accounts.{self.account}.add_ons", side)
+
+    def check_unset(self, compared: Iterable[str]) -> None:
+        """Raise BadInput where the timeline sets what catalogues differ in, by `compared` paths into them."""
+        paths = [parts_of(f"policy.catalogue.{path}") for path in compared]
+        for action in _terms_set(self.scenario):
+            at = parts_of(action.path)
+            if any(at[: len(path)] == path[: len(at)] for path in paths):
+                raise BadInput(
+                    f"{self.scenario.name}: the timeline sets {action.path}, in which the catalogues differ; "
+                    "leave it out of the timeline, or run the scenario with each catalogue by `ranksim run`"
+                )
+
+    def sold(self, catalogue: Catalogue) -> Iterator[tuple[Micros, Micros, Catalogue]]:
+        """Yield a catalogue, and what the timeline makes of it, with from when to when it is sold."""
+        scenario, begins = self.under(catalogue), self.scenario.start
+        for action in _terms_set(scenario):
+            at = action.at.on(scenario.start)
+            yield begins, at, scenario.policy.catalogue
+            scenario, begins = after(scenario, action), at
+        yield begins, scenario.end, scenario.policy.catalogue
 
     def under(self, catalogue: Catalogue) -> Scenario:
         """The scenario with a catalogue; plans that it does not sell stay what they are to other accounts."""
@@ -135,12 +158,6 @@ def own_scenario(
     name = name_of_account(scenario, account)
     if not scenario.accounts[name].hosts(name):
         raise BadInput(f"{scenario.name}: account {name!r} has no domains; give it a portfolio, or sites")
-    for action in scenario.timeline:
-        if isinstance(action, Set) and action.path.startswith("policy.catalogue"):
-            raise BadInput(
-                f"{scenario.name}: the timeline sets {action.path}, but catalogues are compared as they "
-                "stand; leave it out, or write it into one of them"
-            )
     scenario, assumed = with_rank_runs(scenario, name)
     notes = [*scenario_notes(scenario), *assumed]
     changes: dict[str, object] = {"expect": (), "warm_up": "none", "precision": None}
@@ -150,6 +167,8 @@ def own_scenario(
             f"The scenario's {format_duration(scenario.length)} are gone on with to "
             f"{format_duration(LENGTH)}, the month of prices."
         )
+    if paths := dict.fromkeys(action.path for action in _terms_set(scenario)):
+        notes.append(f"From then on, what the timeline sets holds under every catalogue: {', '.join(paths)}.")
     if len(scenario.accounts) > 1:
         notes.append("Other accounts of the scenario share its workers, and are billed nothing here.")
     changes["sample_every"] = max(scenario.length, LENGTH)  # nobody reads samples
@@ -175,12 +194,18 @@ def consulted_in(runs: Iterable[AccountRun]) -> tuple[str, ...]:
 def prices_paid(own: OwnScenario, catalogue: Catalogue) -> tuple[int, int]:
     """Return what the account pays for its plans and for its add-ons (µUSD): thirty days to the month."""
     plans = extras = 0
-    for bought in own.terms:
-        for_add_ons = catalogue.price_of(bought.plan, bought.add_ons) - catalogue.plans[bought.plan].price
-        monthly = np.array([catalogue.plans[bought.plan].price, for_add_ons], dtype=np.int64)
-        paid = charged(monthly, np.array([bought.ends - bought.begins] * 2, dtype=np.int64))
+    for (begins, ends, sold), bought in product(own.sold(catalogue), own.terms):
+        price = sold.plans[bought.plan].price
+        monthly = np.array([price, sold.price_of(bought.plan, bought.add_ons) - price], dtype=np.int64)
+        span = max(0, min(ends, bought.ends) - max(begins, bought.begins))
+        paid = charged(monthly, np.array([span] * 2, dtype=np.int64))
         plans, extras = plans + int(paid[0]), extras + int(paid[1])
     return plans, extras
+
+
+def _terms_set(scenario: Scenario) -> list[Set]:
+    """Return what the timeline sets of the catalogue, in order of time."""
+    return [each for _, each in in_order(scenario) if each.path.startswith("policy.catalogue")]
 
 
 class _AccountTally(SilentTally):
@@ -327,6 +352,7 @@ def compare_account(
     first = catalogues.catalogue_of(own.scenario.policy.catalogue if a is None else a)
     plans = [bought.plan for bought in own.terms]
     sides = catalogues.compared_sides(first, catalogues.catalogue_of(b), moves, plans, own.check_sold)
+    own.check_unset(change.path for change in sides.changes)
     demand = demand_of(demand, sides.unpriced)
     paid = [sum(prices_paid(own, catalogue)) for catalogue in sides.served]
 

@@ -215,6 +215,7 @@ def pareto_account(
     """
     check_replications(replications)
     own = own_scenario(scenario, account, policy)
+    own.check_unset(grid)
     choices, tried, groups = _laid_out(
         catalogues.catalogue_of(catalogue or own.scenario.policy.catalogue), grid
     )
