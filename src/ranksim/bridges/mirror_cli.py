@@ -47,7 +47,7 @@ def mirror(
     check_directory(out, FILES)
     recorded = None if trace is None else read_recorded(trace)
     if recorded is not None and target is None and not host:
-        twin = world_of(recorded.reading, recorded.host, recorded.now, recorded.calls)
+        twin = world_of(recorded.reading, recorded.host, recorded.now, recorded)
     else:
         options = LoadOptions(host, "" if target is None else str(target))
         twin = mirrored(options.target(), recorded=recorded)

@@ -14,7 +14,7 @@ from ranksim.core.clock import DAY, MINUTE, SECOND, iso
 from ranksim.core.contract.quantities import Distribution
 from ranksim.inference.estimate import Estimate
 from ranksim.judge.mirror.fitted import FEWEST
-from ranksim.judge.mirror.jobs import fit_jobs, schedules
+from ranksim.judge.mirror.jobs import by_chance, fit_jobs, schedules
 from ranksim.testing import Server
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.world import World
@@ -89,6 +89,15 @@ def test_too_few_ends_and_what_has_not_ended_fit_nothing() -> None:
 
 def jobs_at(*starts: tuple[str, int], kind: str = "crawl") -> list[dict[str, Any]]:
     return [{"kind": kind, "domain_id": domain, "created_at": iso(at)} for domain, at in starts]
+
+
+def test_jobs_are_watched_for_from_the_oldest_of_any_kind_to_the_mirror() -> None:
+    crawls = jobs_at(*(("a", (10 + n // 8) * DAY + n) for n in range(24)))
+    jobs = [*crawls, *jobs_at(("a", 0), kind="rank_run")]
+    [(name, seen)] = by_chance(jobs, "acme", (), (48 * DAY, 48 * DAY))
+    assert (name, seen.daily.mean, seen.client["every"]) == ("acme-crawl", 0.5, "2d")
+    assert seen.daily.low is not None
+    assert seen.daily.low < 0.2
 
 
 @pytest.mark.parametrize(

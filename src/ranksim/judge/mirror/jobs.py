@@ -48,16 +48,22 @@ def fit_jobs(jobs: Iterable[Item]) -> dict[str, Fitted]:
     return fit_each(lengths, failures, {kind: len(each) for kind, each in lengths.items()})
 
 
-def by_chance(jobs: Iterable[Item], account: str, scheduled: Container[str]) -> Iterator[tuple[str, Seen]]:
-    """Yield by name a client for each kind that an account starts often, at no calendar."""
+def by_chance(
+    jobs: Iterable[Item], account: str, scheduled: Container[str], watched: tuple[Micros, Micros]
+) -> Iterator[tuple[str, Seen]]:
+    """Yield by name a client for each kind that an account starts often, at no calendar.
+
+    Jobs were seen in the time `watched`, and before from the oldest of any kind on.
+    """
     starts: dict[str, list[Micros]] = {}
     for job in jobs:
         if (at := _instant(job.get("created_at"))) is not None:
             starts.setdefault(str(job.get("kind")), []).append(at)
+    watched = min([watched[0], *(min(instants) for instants in starts.values())]), watched[1]
     for kind, instants in starts.items():
         mix = {"jobs.create": {"body": {"kind": kind}}}
         name = f"{account}-{kind}"
-        if name not in scheduled and (seen := caller(account, None, mix, sorted(instants))):
+        if name not in scheduled and (seen := caller(account, None, mix, sorted(instants), watched)):
             yield name, seen
 
 

@@ -58,6 +58,4 @@ def mirrored(
         )
     now = clock.now() if reading.date is None else reading.date + SECOND  # a Date has no fraction (RFC 9110)
     host = next(iter(target.environments.values()))
-    if recorded is None:
-        return world_of(reading, host, now)
-    return world_of(with_recorded(reading, recorded), host, now, recorded.calls)
+    return world_of(with_recorded(reading, recorded) if recorded else reading, host, now, recorded)

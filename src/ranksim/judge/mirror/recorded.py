@@ -26,11 +26,15 @@ LISTS = {operation.partition(".")[0]: operation for operation in (*OWNED, KEYWOR
 
 @dataclass(frozen=True, slots=True)
 class TracedAccounts:
-    """A trace as a reading of `host` by `now` (µs); `calls` are those of each key, but for starts of jobs."""
+    """A trace as a reading of `host`, from `began` to `now` (µs).
+
+    `calls` are those of each key, but for starts of jobs.
+    """
 
     reading: Reading
     calls: Mapping[str, Sequence[tuple[Micros, str]]]
     host: str
+    began: Micros
     now: Micros
 
 
@@ -66,7 +70,8 @@ def read_recorded(source: Path | Trace) -> TracedAccounts:
     unknown = {key: "the trace does not show its account" for key in calls if owners.get(key) not in singles}
     last = max((exchange.received or exchange.sent) for exchange in trace.exchanges)
     host = next(iter(trace.header.targets.values()), "") or "a recorded deployment"
-    return TracedAccounts(Reading(accounts, unknown), calls, host, last)
+    first = min(exchange.sent for exchange in trace.exchanges)
+    return TracedAccounts(Reading(accounts, unknown), calls, host, first, last)
 
 
 def with_recorded(reading: Reading, recorded: TracedAccounts) -> Reading:

@@ -7,10 +7,9 @@ at its default, and told in notes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from ranksim.core.clock import SECOND, Micros, duration, instant, iso
@@ -21,11 +20,8 @@ from ranksim.core.contract.quantities import Distribution
 from ranksim.judge.mirror.jobs import by_chance, fit_jobs, jobs_fitted, schedules
 from ranksim.judge.mirror.reading import KEYWORDS, Item, ReadAccount, Reading, shows_count
 from ranksim.judge.mirror.receivers import fit_receivers
-from ranksim.judge.mirror.recorded import mixes
+from ranksim.judge.mirror.recorded import TracedAccounts, mixes
 from ranksim.judge.mirror.rhythm import caller
-
-Calls = Mapping[str, Sequence[tuple[Micros, str]]]
-"""When which operations were called, by the name of a key."""
 
 LENGTH = "1d"
 """How long the world runs if nobody changes it."""
@@ -45,10 +41,12 @@ class MirroredWorld:
     policy: dict[str, Any] = field(default_factory=lambda: {"name": "twin", "catalogue": "catalogue.yaml"})
 
 
-def world_of(reading: Reading, host: str, now: Micros, calls: Calls = MappingProxyType({})) -> MirroredWorld:
+def world_of(
+    reading: Reading, host: str, now: Micros, recorded: TracedAccounts | None = None
+) -> MirroredWorld:
     """Make a twin of what was read of `host` by `now`; it starts with the next full second.
 
-    `calls` are what was recorded of keys by name; clients call as often, at the same hours of the day.
+    Clients call as often as keys were `recorded` to, at the same hours of the day.
     """
     now = -(-now // SECOND) * SECOND
     catalogue = Policy().catalogue
@@ -63,7 +61,7 @@ def world_of(reading: Reading, host: str, now: Micros, calls: Calls = MappingPro
         plan = _plan_name(read, plans, terms)
         plans[plan] = terms
         accounts[name] = _account(read, plan, terms, now, twin.notes)
-        clients |= _clients(read, name, calls, twin.notes)
+        clients |= _clients(read, name, now, recorded, twin.notes)
         receivers |= _receivers(read, name, len(receivers), twin)
     twin.notes += [
         f"key {name}: {why}, so it has no place in the twin" for name, why in reading.unknown.items()
@@ -356,16 +354,19 @@ def _cooldowns(
         yield {"spend": kind, "domain": hosts[domain], "since": iso(since)}
 
 
-def _clients(read: ReadAccount, account: str, calls: Calls, notes: list[str]) -> dict[str, Any]:
+def _clients(
+    read: ReadAccount, account: str, now: Micros, recorded: TracedAccounts | None, notes: list[str]
+) -> dict[str, Any]:
     """Clients that start jobs as the account did, and call as its keys were seen to."""
     jobs = read.lists.get("jobs.list", ())
     clients = dict(schedules(jobs, account, _hosts(read)))
     if clients:
         notes.append(f"started by the calendar there, and so here: {', '.join(clients)}")
-    seen = dict(by_chance(jobs, account, clients))
+    calls, watched = (recorded.calls, (recorded.began, recorded.now)) if recorded else ({}, (now, now))
+    seen = dict(by_chance(jobs, account, clients, (watched[0], now)))
     for key in read.keys:
         mix, instants = mixes(calls.get(key, ()))
-        if each := caller(account, key, mix, instants):
+        if each := caller(account, key, mix, instants, watched):
             seen[f"{key}-calls"] = each
     notes += [each.sentence(name) for name, each in seen.items()]
     return clients | {name: each.client for name, each in seen.items()}
