@@ -50,11 +50,9 @@ def population(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     "asked",
     [
-        lambda who, now, b, policy: price.compare(who, now, b, policy=policy, **FEW).tables(),
-        lambda who, now, _, policy: price.break_even(
-            who, now, policy=policy, step=40_000_000, **FEW
-        ).tables(),
-        lambda who, now, _, policy: price.pareto(who, now, GRID, policy=policy, **FEW).tables(),
+        lambda who, now, b, policy: price.compare(who, now, b, policy=policy, **FEW).tables,
+        lambda who, now, _, policy: price.break_even(who, now, policy=policy, step=40_000_000, **FEW).tables,
+        lambda who, now, _, policy: price.pareto(who, now, GRID, policy=policy, **FEW).tables,
         lambda _, now, b, policy: price.changed(b, {"plans.pro.price": "99 USD"}),
     ],
     ids=["compare", "break_even", "pareto", "changed"],
@@ -70,7 +68,7 @@ def test_a_recording_is_replayed_by_its_path(policy: str) -> None:
     sides = [price.Side(price.read_catalogue(TIGHTER)), price.Side(rs.Policy().catalogue)]
     known, under = price.read_accounts(ACCOUNTS), rs.Policy.load(policy)
     read = price.back_test(price.read_recording(TRACE), sides, accounts=known, policy=under)
-    assert by_path.tables() == read.tables()
+    assert by_path.tables == read.tables
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One vocabulary: results have the same three names, show themselves, and list what they know."""
+"""One vocabulary: results have the same names, show themselves, and list what they know."""
 
 from __future__ import annotations
 
@@ -71,6 +71,15 @@ def test_a_result_shows_itself_in_a_line_and_in_a_notebook(answer: Any) -> None:
     assert "<table" in answer._repr_html_()
 
 
+def test_one_name_is_of_one_form_in_all_kinds_of_results(answer: Any) -> None:
+    assert isinstance(answer.tables, dict)
+    assert {*map(type, (answer.notes, answer.plots))} == {tuple}
+    assert {*map(type, answer.notes)} <= {str}
+    assert issubclass(type(answer.summary()), str)
+    for number in getattr(answer, "metrics", {}).values():
+        assert set(number) == {"unit", "value", "low", "high"}
+
+
 def test_a_cell_of_a_notebook_has_all_notes_of_an_answer(answer: Any) -> None:
     if isinstance(answer, ReadyAnswer):
         assert all(escape(note) in answer._repr_html_() for note in answer.notes)
@@ -88,8 +97,7 @@ def test_a_name_that_there_is_not_is_answered_with_those_that_there_are(answer: 
 
 
 def test_every_table_is_a_frame_and_every_plot_axes(answer: Any) -> None:
-    tables = answer.tables if isinstance(answer.tables, dict) else answer.tables()
-    for name, rows in tables.items():
+    for name, rows in answer.tables.items():
         assert len(answer.frame(name)) == len(rows)
-    for name in getattr(answer, "plots", ["slots"]):
+    for name in answer.plots:
         assert isinstance(answer.plot(name), Axes)

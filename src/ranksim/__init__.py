@@ -4,7 +4,7 @@
 
     result = rs.run("scenarios/quickstart.yaml", replications=5)
     print(result.summary())  # what `ranksim run` prints; in a notebook `result` shows itself
-    result.metric("refusals.total")  # a mean with its 95 % interval; `result.metrics` are the names
+    result.metric("refusals.total")  # a mean with its 95 % interval; `result.metrics` has all by name
     result.refusals  # a pandas frame; `result.tables` has all tables as plain rows
     result.plot("slots")  # a matplotlib Axes
     result.why("refusals.quota_exhausted")  # when it became inevitable, and what would have prevented it

@@ -59,7 +59,7 @@ def test_an_answer_says_where_the_threshold_breaks_and_what_rate_limits_refused(
     assert answer.notes == (
         "Rate limits refused 20 % of these calls; a target file with more keys loads more.",
     )
-    assert answer.metrics()["20.rate"]["value"] == 31.2
+    assert answer.metrics["20.rate"]["value"] == 31.2
     assert "p95 &lt; 500ms" in answer.page()
 
 

@@ -250,8 +250,8 @@ def rows(engine: Drawn, goal: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, 
         except BadInput:
             yield None, 0
         else:
-            (row,) = result.tables()["goals"]
-            yield row, sum(one["replications"] for one in result.tables()["candidates"])
+            (row,) = result.tables["goals"]
+            yield row, sum(one["replications"] for one in result.tables["candidates"])
 
 
 @pytest.mark.heavy

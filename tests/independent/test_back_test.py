@@ -72,7 +72,7 @@ def test_the_invoices(page: Page) -> None:
     assert (tested.total("revenue", "A"), tested.total("revenue", "B")) == (29 * USD, 129 * USD)
     assert tested.total("cost", "A") == min(12, 10) * BRIEF + 50 * PAGE_OF_RANKS
     # How many pages a site has is drawn; it is the same as what the optimization itself is said to cost.
-    site = [row["b_cost"] for row in tested.tables()["calls"] if row["b_cost"] > 50 * PAGE_OF_RANKS + BRIEF]
+    site = [row["b_cost"] for row in tested.tables["calls"] if row["b_cost"] > 50 * PAGE_OF_RANKS + BRIEF]
     assert len(site) == 1
     assert tested.total("cost", "B") == 12 * BRIEF + 50 * PAGE_OF_RANKS + site[0]
     assert site[0] % PAGE_OF_SITE == 0

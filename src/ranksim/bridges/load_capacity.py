@@ -96,6 +96,7 @@ class LoadCapacity(ReadyAnswer):
         share = units.percent(best.limited)
         return (f"Rate limits refused {share} of these calls; a target file with more keys loads more.",)
 
+    @property
     def tables(self) -> Tables:
         """One row a load."""
         return {"answer": [self._row(step) for step in self.steps]}

@@ -54,17 +54,18 @@ class ReadyAnswer(ABC):
         """The names of the plots."""
         return ()
 
+    @property
     @abstractmethod
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
 
     def rows(self) -> list[Row]:
         """The rows of the table that answers."""
-        return self.tables()[next(iter(self.TABLES))]
+        return self.tables[next(iter(self.TABLES))]
 
     def views(self) -> list[View]:
         """The tables that have a title, for people."""
-        tables = self.tables()
+        tables = self.tables
         titled = ((table, tables[name]) for name, table in self.TABLES.items() if table.title)
         return [view for table, rows in titled for view in table.view(table.title, rows)]
 
@@ -92,6 +93,12 @@ class ReadyAnswer(ABC):
         lines = [*self.notes, *further(views, "frame(NAME) has one")]
         return fragment(self.sentence, lines, requested(views))
 
+    def summary(self) -> str:
+        """Return the text that the command line prints."""
+        views = self.views()
+        more = further(views, "frame(NAME) has one")
+        return printed(self.sentence, self.notes, requested(views), below=more)
+
     def frame(self, name: str = "", integers: bool = False) -> pd.DataFrame:
         """Return a table of the answer as a pandas frame: datetimes, timedeltas, and money in dollars.
 
@@ -103,7 +110,7 @@ class ReadyAnswer(ABC):
         from ranksim.report.frames import rows_named
 
         name = name or next(iter(self.TABLES))
-        return self._frame(name.partition(".")[0], rows_named(self.tables(), name), integers)
+        return self._frame(name.partition(".")[0], rows_named(self.tables, name), integers)
 
     def _frame(self, name: str, rows: Sequence[Row], integers: bool) -> pd.DataFrame:
         """Return rows of a table as a frame; see `frame`."""
@@ -128,9 +135,10 @@ class ReadyAnswer(ABC):
     def _spec(self, name: str) -> TableSpec:
         return self.TABLES.get(name, TableSpec())
 
+    @property
     def metrics(self) -> dict[str, MetricShown]:
-        """Return the numbers that have a name; what is not known of a row is None."""
-        tables = self.tables()
+        """The numbers that have a name, as in JSON; what is not known of a row is None."""
+        tables = self.tables
         metrics: dict[str, MetricShown] = {}
         for table_name, table in self.TABLES.items():
             for row in tables.get(table_name, ()) if table.metrics else ():
@@ -152,8 +160,8 @@ class ReadyAnswer(ABC):
         shared = {
             "answer": self.sentence,
             "notes": self.notes,
-            "metrics": self.metrics(),
-            "tables": self.tables(),
+            "metrics": self.metrics,
+            "tables": self.tables,
         }
         return as_text(document(self.kind, self.title, **shared | self.fields()))
 
@@ -179,7 +187,7 @@ class ReadyAnswer(ABC):
         with new_directory(out) as folder:
             write_text(folder / "result.json", self.to_json())
             (folder / "tables").mkdir()
-            filled = {name: rows for name, rows in self.tables().items() if rows}
+            filled = {name: rows for name, rows in self.tables.items() if rows}
             columns = {name: self._spec(name).columns or tuple(rows[0]) for name, rows in filled.items()}
             save_tables(filled, columns, folder / "tables")
             images: dict[str, str] = {}

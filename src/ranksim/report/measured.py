@@ -9,6 +9,7 @@ from ranksim.core.errors import BadInput
 from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.report import units
+from ranksim.report.answer import printed
 from ranksim.report.frames import in_unit, rows_named, with_number_ends, with_units_of_rows
 from ranksim.report.tables import Row, View, fragment
 
@@ -88,6 +89,11 @@ class MetricComparison(Sequence[Row]):
         return {"metrics": sorted(self.rows, key=lambda row: (not row["difference"], _may_be_chance(row)))}
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """How many metrics changed, and how many of them perhaps by chance."""
+        return (f"{self._counts().capitalize()}.",)
+
+    @property
     def plots(self) -> tuple[str, ...]:
         """The names of the plots; none where nothing that can be drawn changed."""
         return ("changed",) if self._drawable() else ()
@@ -111,9 +117,7 @@ class MetricComparison(Sequence[Row]):
         return f"<Comparison of {self.first} with {self.second}: {self._counts()}>"
 
     def _repr_html_(self) -> str:
-        return fragment(
-            self._title(), [f"{self._counts().capitalize()}."], [self._view()] if self.changed else []
-        )
+        return fragment(self._title(), self.notes, self._views())
 
     def _counts(self) -> str:
         changed = f"{units.many(len(self.changed), 'metric')} of {units.count(len(self.rows))} changed"
@@ -129,13 +133,16 @@ class MetricComparison(Sequence[Row]):
         from ranksim.report.page import tables_page
 
         drawn = as_svgs(self.plots if plots else (), self.plot)
-        views = [self._view()] if self.changed else []
-        return tables_page(self._title(), [f"{self._counts().capitalize()}."], views, drawn)
+        return tables_page(self._title(), self.notes, self._views(), drawn)
+
+    def summary(self) -> str:
+        """Return as text what changed."""
+        return printed(self._title(), self.notes, self._views())
 
     def _title(self) -> str:
         return f"{self.first} (first) compared with {self.second} (second)"
 
-    def _view(self) -> View:
+    def _views(self) -> list[View]:
         rows = [
             (
                 row["metric"],
@@ -146,7 +153,8 @@ class MetricComparison(Sequence[Row]):
             for row in self.tables["metrics"]
             if row["difference"]
         ]
-        return View("What changed", ("metric", "first", "second", "difference"), 1, tuple(rows))
+        view = View("What changed", ("metric", "first", "second", "difference"), 1, tuple(rows))
+        return [view] if rows else []
 
     def plot(self, name: str = "changed", ax: Axes | None = None) -> Axes:
         """Draw the metrics that changed most, by how many percent, with intervals.

@@ -72,7 +72,7 @@ def test_the_prices_of_plans_are_dollars() -> None:
 @pytest.mark.parametrize("question", ANSWERS)
 def test_every_answer_is_a_frame_with_a_row_a_row(question: str) -> None:
     answer = ANSWERS[question]()
-    for name, rows in answer.tables().items():
+    for name, rows in answer.tables.items():
         assert len(answer.frame(name)) == len(answer.frame(name, integers=True)) == len(rows) > 0
     with pytest.raises(rs.BadInput, match="frame: expected one of answer"):
         answer.frame("answers")

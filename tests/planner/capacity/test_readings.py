@@ -82,7 +82,7 @@ def test_nothing_is_said_to_mend_what_no_spread_does() -> None:
 
 def test_an_answer_has_its_readings_as_a_table() -> None:
     answer = fit(THIRTY)
-    rows = answer.tables()["readings"]
+    rows = answer.tables["readings"]
     assert [row["verdict"] for row in rows[:5]] == [
         *["the plan agency fits, and at ×2 it does too"] * 3,
         *["no plan fits"] * 2,

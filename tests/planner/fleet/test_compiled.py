@@ -113,14 +113,14 @@ def test_without_numba_a_fleet_is_interpreted_and_says_so(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "numba", None)
     result = simulate_fleet(SMALL, METERED)
     assert result.engine == "interpreted"
-    assert "pip install -c constraints.txt '.[fleet]'" in result.note
+    assert "pip install -c constraints.txt '.[fleet]'" in result.notes[0]
     with pytest.raises(BadInput, match=r"need Numba, .*'\.\[fleet\]'"):
         simulate_fleet(SMALL, METERED, compiled=True)
 
 
 def test_a_compiled_result_has_no_remark(same: Any) -> None:
     result = simulate_fleet(SMALL, METERED)
-    assert (result.engine, result.note) == ("compiled", "")
+    assert (result.engine, result.notes) == ("compiled", ())
     same(result, simulate_fleet(SMALL, METERED, compiled=False))
 
 

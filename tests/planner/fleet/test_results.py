@@ -90,13 +90,13 @@ def test_the_log_is_what_was_counted(result: FleetResult) -> None:
             assert counted[activity, outcome] == totals[index, number]
 
 
-def test_scalars_and_the_summary_say_the_same(result: FleetResult) -> None:
+def test_scalars_and_readable_plans_say_the_same(result: FleetResult) -> None:
     scalars, whole = result.scalars(), result.plans()[-1]
     assert scalars["calls.total"] == whole["calls"]
     assert scalars["refusals.total"] == sum(whole[code] for code in CODES)
     assert scalars["hit.quota_exhausted"] == whole["hit_quota_exhausted"] / 60
     assert scalars["plans.pro.spend.total"] == result.plans()[2]["spend"]
-    shown = result.summary()[-1]
+    shown = result.readable_plans()[-1]
     assert shown["refused_share"] == scalars["refusals.share"]
     assert shown["blocked_hours"] == pytest.approx(scalars["blocked.mean"] / HOUR)
     assert shown["spend_usd"] == pytest.approx(scalars["spend.total"] / 1e6)

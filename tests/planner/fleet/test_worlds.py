@@ -194,7 +194,7 @@ def check_books(world: World, result: FleetResult) -> None:
         assert account.books.active == books["active"]
         assert held_at(now, account.books) == (books["held"] if now < books["month_ends"] else 0)
         assert spent_at(now, account.books, terms) == (books["settled"] if now < books["month_ends"] else 0)
-        for index, metric in enumerate(result.metrics):
+        for index, metric in enumerate(result.metered):
             if metric not in account.meters:
                 continue
             meter = result.meters[row, index]

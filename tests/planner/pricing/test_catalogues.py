@@ -135,7 +135,7 @@ def test_a_back_test_of_two_catalogues_says_in_what_they_differ() -> None:
     found = back_test(recording, [Side(SHIPPED, "pro"), Side(tighter, "pro")])
     assert [(change.path, change.a, change.b) for change in found.terms] == rows(*alike(SHIPPED, tighter))
     assert found.notes[1] == "B leaves out capability_of and job_durations; both run as A states."
-    assert next(iter(found.tables())) == "terms"
+    assert next(iter(found.tables)) == "terms"
     assert found.views()[0].title == "What B changes"
     alone = back_test(recording, [Side(tighter, "pro")])
     assert (alone.terms, alone.taken_over) == ((), ())
@@ -160,7 +160,7 @@ def test_an_answer_lists_the_differences_before_what_they_cause() -> None:
     other = changed(SHIPPED, SLOW | {"plans.pro.price": "9 USD"})
     found = compare(population("pro"), SHIPPED, other, policy=CALENDAR, replications=2)
     assert found.sentence.startswith("B differs from A in 2 values, 1 of them not commercial: plan pro, job")
-    tables = found.tables()
+    tables = found.tables
     assert next(iter(tables)) == "changes"
     assert [(row["path"], row["a"], row["b"], row["commercial"]) for row in tables["changes"]] == [
         ("plans.pro.price", "129 USD", "9 USD", True),

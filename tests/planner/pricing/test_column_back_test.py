@@ -62,13 +62,13 @@ def test_a_customer_is_billed_and_refused_by_day() -> None:
         "On starter you would have been billed 58.00 USD for 2 months, and 1 of your 4 calls would have been "
         "refused on 1 day, first on 2026-09-02: 1 quota_exhausted (never before)."
     )
-    assert found.tables()["days"] == [
+    assert found.tables["days"] == [
         {
             "side": "A", "account": "a0", "day": "2026-09-02", "operation": "keyword_briefs",
             "code": "quota_exhausted", "calls": 1,
         }
     ]  # fmt: skip
-    assert [(row["month"], row["revenue"], row["cost"]) for row in found.tables()["invoices"]] == [
+    assert [(row["month"], row["revenue"], row["cost"]) for row in found.tables["invoices"]] == [
         ("1", 29 * USD, 300_000),
         ("2", 29 * USD, 30_000),
     ]
@@ -149,11 +149,11 @@ def test_what_is_left_out_is_told() -> None:
 def test_in_what_two_catalogues_differ_is_listed_first() -> None:
     dearer = changed(PLANS, {"plans.starter.price": "31 USD"}).model_copy(update={"name": "dearer"})
     found = back_test_columns(columns(brief(0)), [Side(PLANS), Side(dearer)], compiled=False)
-    assert [(one["path"], one["a"], one["b"]) for one in found.tables()["terms"]] == [
+    assert [(one["path"], one["a"], one["b"]) for one in found.tables["terms"]] == [
         ("plans.starter.price", "29 USD", "31 USD")
     ]
     assert found.views()[0].title == "What B changes"
-    assert tried(columns(brief(0)), "starter").tables()["terms"] == []
+    assert tried(columns(brief(0)), "starter").tables["terms"] == []
 
 
 def test_what_one_catalogue_leaves_out_holds_for_both() -> None:
@@ -179,7 +179,7 @@ def test_moves_and_own_plans() -> None:
 def test_money_is_exact_to_the_micro_dollar() -> None:
     many, policy = generated(5, 900, seed=9), policy_of({})
     found = back_test_columns(many, [Side(policy.catalogue)], policy=policy, compiled=False)
-    rows = found.tables()["invoices"]
+    rows = found.tables["invoices"]
     assert sum(row["cost"] for row in rows) == found.served[0].cost.sum()
     assert Policy().catalogue.plans["pro"].price == 129 * USD
 

@@ -148,4 +148,4 @@ def test_the_plot_names_points_by_their_values_and_the_values_once() -> None:
     assert not any("flat." in point for point in points)
     numbers = [point for point in points if point.isdigit()]
     assert numbers == [point.partition(":")[0] for point in points if ":" in point]
-    assert len(numbers) == sum(row["best"] for row in found().tables()["points"])
+    assert len(numbers) == sum(row["best"] for row in found().tables["points"])

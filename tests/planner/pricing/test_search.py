@@ -208,4 +208,4 @@ def test_columns_and_a_catalogue_are_given_by_their_paths_too(tmp_path: Path) ->
     path, grid = tmp_path / "calls.parquet", {PRICE: ["99 USD"]}
     save_columns(columns(*[5] * 6), path, salt="s")
     by_path = search(str(path), "illustrative", grid, compiled=False)
-    assert by_path.tables() == search(read_columns(path), PLANS, grid, compiled=False).tables()
+    assert by_path.tables == search(read_columns(path), PLANS, grid, compiled=False).tables

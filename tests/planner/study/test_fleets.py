@@ -119,7 +119,7 @@ def test_an_account_pays_for_the_days_that_it_is_served() -> None:
 def test_the_highest_ceiling_without_losses_is_half_the_price() -> None:
     """Thirty days touch two billing months, so the price of 129 USD bounds twice the ceiling: 64.50 USD."""
     path = Path(__file__).parents[3] / "examples" / "studies" / "ceiling.yaml"
-    (row,) = Study.load(path).run().tables()["goals"]
+    (row,) = Study.load(path).run().tables["goals"]
     assert (row["status"], row["answer"]) == ("found", "60 USD")
 
 

@@ -50,9 +50,9 @@ def test_bisection_finds_the_first(count: int) -> None:
 )  # fmt: skip
 def test_a_goal_is_found(study: Make, goal: dict[str, Any], answer: str, text: str) -> None:
     result = sought(study, goal | {"max_replications": 1280})
-    (row,) = result.tables()["goals"]
+    (row,) = result.tables["goals"]
     assert (row["status"], row["answer"], row["text"]) == ("found", answer, text)
-    assert {candidate["decision"] for candidate in result.tables()["candidates"]} <= {"holds", "fails"}
+    assert {candidate["decision"] for candidate in result.tables["candidates"]} <= {"holds", "fails"}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_goal_that_cannot_be_reached(study: Make, sense: str, condition: str, 
 def test_a_goal_that_only_some_points_reach(study: Make) -> None:
     goal = {"smallest": "toy.workers", "between": [1, 4], "such_that": "linear >= 2"}
     result = sought(study, goal, variants={"low": {}, "high": {"toy.first": 1}})
-    assert [(row["point"], row["status"]) for row in result.tables()["goals"]] == [
+    assert [(row["point"], row["status"]) for row in result.tables["goals"]] == [
         ("low", "unreachable"),
         ("high", "found"),
     ]
@@ -89,29 +89,29 @@ def test_what_stays_undecided_is_said_with_what_it_would_take(study: Make) -> No
         "max_replications": 100,
     }
     result = sought(study, goal)
-    (row,) = result.tables()["goals"]
+    (row,) = result.tables["goals"]
     assert (row["status"], row["answer"]) == ("undecided", "6")
     assert row["text"] == (
         "6 meets level >= 5.45, but smaller values may: undecided after 100 replications at 5 "
         "(about 200 would tell)"
     )
-    candidates = {candidate["value"]: candidate for candidate in result.tables()["candidates"]}
+    candidates = {candidate["value"]: candidate for candidate in result.tables["candidates"]}
     assert [candidates[value]["decision"] for value in "456"] == ["fails", "undecided", "holds"]
     assert [candidates[value]["would_take"] for value in "456"] == [None, 200, None]
-    more = sought(study, goal | {"max_replications": 900}).tables()["goals"][0]
+    more = sought(study, goal | {"max_replications": 900}).tables["goals"][0]
     assert more["text"] == "5 meets level >= 5.45, 4 does not"
 
 
 def test_a_mean_on_the_bound_is_not_decided(study: Make) -> None:
     goal = {"smallest": "toy.workers", "between": [1, 9], "such_that": "steady >= 5", "max_replications": 90}
-    (row,) = sought(study, goal).tables()["goals"]
+    (row,) = sought(study, goal).tables["goals"]
     assert (row["status"], row["answer"]) == ("undecided", "6")
     assert row["text"].endswith("at 5 (it lies so near the bound that 23,040 would not tell)")
 
 
 def test_an_end_that_stays_undecided(study: Make) -> None:
     goal = {"smallest": "toy.workers", "between": [1, 5], "such_that": "level >= 5.5", "max_replications": 20}
-    (row,) = sought(study, goal).tables()["goals"]
+    (row,) = sought(study, goal).tables["goals"]
     assert (row["status"], row["answer"]) == ("undecided", None)
     assert row["text"].startswith("even 5 is undecided after 20 replications, with 5.")
     assert "would" in row["text"]
@@ -120,12 +120,12 @@ def test_an_end_that_stays_undecided(study: Make) -> None:
 def test_a_goal_is_sought_at_each_point(study: Make) -> None:
     goal = {"smallest": "toy.workers", "between": [1, 9], "such_that": "linear >= 3"}
     made = study(goal=goal, variants={"low": {"toy.second": 2}, "high": {"toy.second": 4}}, replications=2)
-    assert [(row["point"], row["answer"]) for row in made.run().tables()["goals"]] == [
+    assert [(row["point"], row["answer"]) for row in made.run().tables["goals"]] == [
         ("low", "1"),
         ("high", "1"),
     ]
     same = study(goal=goal, factors={"toy.workers": [1, 2]}, change={"toy.first": 1}, replications=2)
-    assert [row["point"] for row in same.run().tables()["goals"]] == ["base"]
+    assert [row["point"] for row in same.run().tables["goals"]] == ["base"]
 
 
 def test_a_value_that_cannot_be_run_fails_the_search(study: Make) -> None:
@@ -133,7 +133,7 @@ def test_a_value_that_cannot_be_run_fails_the_search(study: Make) -> None:
     with pytest.raises(BadInput, match="cannot be reached"):
         sought(study, goal)
     result = sought(study, goal | {"such_that": "level >= 3"}, change={"toy.breaks": [4]})
-    (row,) = result.tables()["goals"]
+    (row,) = result.tables["goals"]
     assert row["status"] == "failed"
     assert "at 5: ZeroDivisionError: the toy broke" in row["text"]
 
@@ -146,7 +146,7 @@ def test_an_answer_is_seldom_wrong(study: Make, condition: str) -> None:
     goal = {"smallest": "toy.workers", "between": [1, 8], "such_that": condition, "max_replications": 640}
     wrong = decided = 0
     for seed in range(40):
-        (row,) = sought(study, goal, seed=seed).tables()["goals"]
+        (row,) = sought(study, goal, seed=seed).tables["goals"]
         decided += row["status"] == "found"
         wrong += row["status"] == "found" and row["answer"] != right
     assert decided > 10

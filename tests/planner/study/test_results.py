@@ -37,7 +37,7 @@ def result(study: Make) -> StudyResult:
 
 def test_a_mean_has_the_interval_of_a_mean(result: StudyResult) -> None:
     row = next(
-        row for row in result.tables()["points"] if (row["point"], row["metric"]) == ("workers=2", "own")
+        row for row in result.tables["points"] if (row["point"], row["metric"]) == ("workers=2", "own")
     )
     values = [value for value in result.values("workers=2", "own") if value is not None]
     assert (row["mean"], row["low"], row["high"]) == estimate(values, 0.95)
@@ -56,7 +56,7 @@ def test_a_comparison_tells_what_common_random_numbers_gained(result: StudyResul
     )  # the same draw in both: nothing varies but rounding
     [row] = [
         row
-        for row in result.tables()["comparisons"]
+        for row in result.tables["comparisons"]
         if (row["first"], row["second"], row["metric"]) == ("workers=2", "workers=1", "own")
     ]
     assert own == row | {"first": row["first_mean"], "second": row["second_mean"]}
@@ -64,7 +64,7 @@ def test_a_comparison_tells_what_common_random_numbers_gained(result: StudyResul
 
 def test_the_headline_of_several_points_is_the_greatest_difference(study: Make) -> None:
     result = study(factors={"toy.workers": [1, 2, 4]}, measure=["level"], replications=4).run()
-    means = {row["point"]: row["mean"] for row in result.tables()["points"]}
+    means = {row["point"]: row["mean"] for row in result.tables["points"]}
     assert abs(means["workers=4"] - means["workers=1"]) > abs(means["workers=2"] - means["workers=1"])
     assert " at workers=4 and " in result.sentence
     assert " at workers=1, a difference of " in result.sentence
@@ -88,7 +88,7 @@ def test_replications_without_a_value_are_left_out_of_both(result: StudyResult) 
 
 def test_every_table_has_its_columns(result: StudyResult) -> None:
     for name, table in TABLES.items():
-        assert all(set(row) == set(table.columns) for row in result.tables()[name]), name
+        assert all(set(row) == set(table.columns) for row in result.tables[name]), name
         parameters = ["toy.workers"] if "settings" in table.columns else []
         assert list(result.frame(name).columns) == [*table.columns, *parameters]
     assert len(result.frame()) == 15
@@ -184,7 +184,7 @@ def test_a_page_answers_before_it_shows_how(result: StudyResult) -> None:
         "<footer>",
     ]
     assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
-    (goal,) = result.tables()["goals"]
+    (goal,) = result.tables["goals"]
     assert result.sentence == f"The smallest toy.workers such that chance > 2% is {goal['answer']}."
 
 
@@ -197,7 +197,7 @@ def test_json_is_plain_and_the_same_twice(result: StudyResult, study: Make, toy:
 def test_tables_for_people(result: StudyResult) -> None:
     shown = {view.title: view for view in result.views()}
     comparison = next(row for row in shown["Comparisons"].rows if row[2] == "own")
-    row = next(row for row in result.tables()["comparisons"] if row["metric"] == "own")
+    row = next(row for row in result.tables["comparisons"] if row["metric"] == "own")
     assert comparison[4] == units.gain(row["gain"], row["gain_low"], row["gain_high"])
     assert comparison[4].endswith(")")
     assert shown["Smallest toy.workers such that chance > 2%"].rows[0][2] in ("found", "undecided")

@@ -20,14 +20,14 @@ def test_a_tornado_puts_the_greatest_swing_first(study: Make) -> None:
         "change": {"toy.first": 0.25},
     }
     result = study(sensitivity={"parameters": ENDS}, **fields).run()
-    rows = [row for row in result.tables()["tornado"] if row["metric"] == "linear"]
+    rows = [row for row in result.tables["tornado"] if row["metric"] == "linear"]
     assert [(row["parameter"], row["low_change"], row["high_change"], row["swing"]) for row in rows] == [
         ("toy.first", -0.75, 2.25, 3.0),
         ("toy.second", 0.0, 2.0, 2.0),
         ("toy.third", 0.0, 1.0, 1.0),
     ]
     assert {row["base"] for row in rows} == {0.75}
-    assert {row["swing"] for row in result.tables()["tornado"] if row["metric"] == "level"} == {0.0}
+    assert {row["swing"] for row in result.tables["tornado"] if row["metric"] == "level"} == {0.0}
 
 
 def test_a_parameter_that_changes_nothing_has_no_interval(study: Make, tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_parameter_that_changes_nothing_has_no_interval(study: Make, tmp_path:
         measure=["level"],
         replications=1,
     ).run()
-    moves, idle = result.tables()["sobol"]
+    moves, idle = result.tables["sobol"]
     assert moves["total_low"] < moves["total"] < moves["total_high"]
     assert (idle["total"], idle["total_low"], idle["total_high"]) == (0, None, None)
     assert "NaN" not in result.to_json()
@@ -55,7 +55,7 @@ def test_sobol_indices_share_out_the_variance(study: Make) -> None:
     )
     result = made.run()
     assert result.plot("sobol", metric="linear").get_xlabel() == "share of the variance"
-    rows = {row["parameter"]: row for row in result.tables()["sobol"]}
+    rows = {row["parameter"]: row for row in result.tables["sobol"]}
     for path, share in (("toy.first", 9 / 14), ("toy.second", 4 / 14), ("toy.third", 1 / 14)):
         assert rows[path]["first"] == pytest.approx(share, abs=0.03)
         assert rows[path]["total"] == pytest.approx(share, abs=0.03)
@@ -64,11 +64,11 @@ def test_sobol_indices_share_out_the_variance(study: Make) -> None:
 
 def test_what_never_varies_has_no_indices(study: Make) -> None:
     made = study(sensitivity={"method": "sobol", "samples": 4, "parameters": ENDS}, measure=["steady"])
-    assert made.run().tables()["sobol"] == []
+    assert made.run().tables["sobol"] == []
 
 
 def test_a_sample_that_fails_is_reported(study: Make) -> None:
     sensitivity = {"method": "sobol", "samples": 4, "parameters": {"toy.workers": [-3, 3]}}
     result = study(sensitivity=sensitivity, replications=1).run()
-    assert result.tables()["sobol"] == []
+    assert result.tables["sobol"] == []
     assert {row["reason"] for row in result.failures if "workers" in row["reason"]}

@@ -21,7 +21,7 @@ def runs_of(log: Path) -> Counter[str]:
 
 
 def counts(result: Any) -> dict[str, int]:
-    return {row["point"]: row["replications"] for row in result.tables()["points"]}
+    return {row["point"]: row["replications"] for row in result.tables["points"]}
 
 
 def test_each_point_is_replicated(study: Make) -> None:
@@ -39,7 +39,7 @@ def test_replications_until_a_precision_is_met(study: Make, confidence: float, m
     found = counts(result)
     assert found["workers=100"] == 30  # the first stage
     assert 30 < found["workers=1"] < most
-    precise, row = 0.05 / 1.05, result.tables()["points"][0]
+    precise, row = 0.05 / 1.05, result.tables["points"][0]
     assert (row["high"] - row["low"]) / 2 <= precise * row["mean"]
     tight = precision | {"relative": 0.0001, "max_replications": 9}
     assert counts(study(replications=4, precision=tight).run()) == {"base": 9}

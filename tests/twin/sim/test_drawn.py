@@ -98,6 +98,6 @@ def test_a_goal_takes_one_replication_of_each_value_where_nothing_is_drawn() -> 
         measure=[],
     )
     result = study.run()
-    (goal,) = result.tables()["goals"]
+    (goal,) = result.tables["goals"]
     assert (goal["status"], goal["answer"]) == ("found", "5")
-    assert {row["replications"] for row in result.tables()["candidates"]} == {1}
+    assert {row["replications"] for row in result.tables["candidates"]} == {1}

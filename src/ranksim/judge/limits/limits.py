@@ -97,10 +97,12 @@ class JudgedLimits(ReadyAnswer):
     def __bool__(self) -> bool:
         raise TypeError("a judgement of limits is neither true nor false; ask its `holds`, or its `broken`")
 
+    @property
     def tables(self) -> Tables:
         """A row for each limit of each who is limited; what each algorithm cannot explain, by which calls."""
         return {"limits": [_row(part) for part in self.parts], "evidence": [*_evidence_rows(self.parts)]}
 
+    @property
     def metrics(self) -> dict[str, MetricShown]:
         """How much was judged, and with what verdict."""
         counts = {

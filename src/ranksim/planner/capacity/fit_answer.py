@@ -271,6 +271,7 @@ class Fit(ReadyAnswer):
         in_time = [until_view(self.months), months_view(self.months)] if self.months else []
         return [*in_time, self._plans_view(), self._first_view(), self._limits_view()]
 
+    @property
     def tables(self) -> Tables:
         """A row a plan, and `limits` of all plans, what breaks first before the rest."""
         burst = {

@@ -245,6 +245,7 @@ class OutageCost(ReadyAnswer):
             *self.assumed,
         )
 
+    @property
     def tables(self) -> Tables:
         """One row for each number."""
         rows: list[Row] = []

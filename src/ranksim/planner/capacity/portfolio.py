@@ -190,6 +190,7 @@ class Largest(ReadyAnswer):
             f"what binds first: {self.binding.name} ({self.binding.refusal})."
         )
 
+    @property
     def tables(self) -> Tables:
         """One row a limit: the need there, what there is, the share used, and what it alone allows."""
         rows = [{**asdict(room.limit), "used": room.used, "allows": room.allows} for room in self.limits]

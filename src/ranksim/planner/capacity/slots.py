@@ -135,6 +135,7 @@ class SlotUse(ReadyAnswer):
             f"with a chance of {percent(last.refused_by)}."
         )
 
+    @property
     def tables(self) -> Tables:
         """One row a day; intervals of what was observed as `…_low` and `…_high`."""
         return {"answer": [_row(day) for day in self.days]}

@@ -171,6 +171,7 @@ class SyncTime(ReadyAnswer):
             text += f" One every {duration(self.safe_pace)} is refused under none of the five."
         return text
 
+    @property
     def tables(self) -> Tables:
         """One row for each algorithm and way."""
         return {"answer": [asdict(plan) for plan in self.plans], **self.readings.tables()}

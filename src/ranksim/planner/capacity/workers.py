@@ -139,6 +139,7 @@ class WorkersNeeded(ReadyAnswer):
         wanted = f"{level(first.target)} start within {duration(first.within)}"
         return f"Workers so that {wanted}: {', '.join(self._needed)}."
 
+    @property
     def tables(self) -> Tables:
         """One row a kind."""
         return {"answer": [staffing.row for staffing in self.kinds], **self.readings.tables()}

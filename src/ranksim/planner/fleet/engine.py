@@ -137,7 +137,7 @@ def _result(run: SideRun, engine: str, seed: int) -> FleetResult:
         seed=seed,
         engine=engine,
         sold=run.offers.sold,
-        metrics=run.offers.metrics,
+        metered=run.offers.metrics,
         customers=run.given.customers,
         tallies=ledger.tallies,
         counts=ledger.counts.reshape(-1, len(ACTIVITIES), len(OUTCOMES)),

@@ -21,6 +21,7 @@ from ranksim.core.money import MICRO_USD
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.population import Population
 from ranksim.planner.fleet.rows import ACTIVITIES, HEALING, LIFTED, OUTCOMES, REFUSED, Integers, Records
+from ranksim.report.answer import printed
 from ranksim.report.table_spec import views_of
 from ranksim.report.tables import View, fragment
 from ranksim.report.units import many, percent
@@ -63,7 +64,7 @@ class FleetResult:
 
     `engine` is "compiled" or "interpreted". `counts` has shape (accounts, activities, outcomes); `months`
     (accounts, months), `blocks` (accounts, outcomes; row 0 for all refusals that depend on use), `meters`
-    (accounts, metrics). `log` holds the first requests where they were asked for.
+    (accounts, metered). `log` holds the first requests where they were asked for.
     """
 
     population: Population
@@ -71,7 +72,7 @@ class FleetResult:
     seed: int
     engine: str
     sold: tuple[Sold, ...]
-    metrics: tuple[str, ...]
+    metered: tuple[str, ...]
     customers: Records
     tallies: Records
     counts: Integers
@@ -85,12 +86,12 @@ class FleetResult:
         return f"<FleetResult of {self.population.name!r}: {len(self.customers):,} accounts, {self.engine}>"
 
     @property
-    def note(self) -> str:
-        """A remark for who reads the result, or nothing."""
+    def notes(self) -> tuple[str, ...]:
+        """Remarks for who reads the result."""
         if self.engine == "compiled":
-            return ""
+            return ()
         numba = f"with Numba ({install_line('fleet')}) the result is the same"
-        return f"engine: interpreted, and so slower; {numba}"
+        return (f"engine: interpreted, and so slower; {numba}",)
 
     @classmethod
     def joined(cls, parts: Sequence[FleetResult]) -> FleetResult:
@@ -171,7 +172,7 @@ class FleetResult:
             yield f"blocked_{code}", self.blocks["total"][:, outcome]
 
     def _meter_columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        for index, metric in enumerate(self.metrics):
+        for index, metric in enumerate(self.metered):
             meter = self.meters[:, index]
             yield f"{metric}_peak", meter["peak"]
             yield f"{metric}_wanted", meter["wanted_peak"]
@@ -182,9 +183,9 @@ class FleetResult:
     def add_ons_needed(self, name: str) -> Integers:
         """How many more of an add-on would have covered all that was asked for, shape (accounts,)."""
         add_on = self.policy.catalogue.add_ons[name]
-        if add_on.metric not in self.metrics:
+        if add_on.metric not in self.metered:
             return np.zeros(len(self.customers), dtype=np.int64)
-        meter = self.meters[:, self.metrics.index(add_on.metric)]
+        meter = self.meters[:, self.metered.index(add_on.metric)]
         missing = np.where(meter["limit"] < 0, 0, meter["wanted_peak"] - meter["limit"])
         return np.asarray(np.maximum(-(-missing // add_on.amount), 0))
 
@@ -253,7 +254,7 @@ class FleetResult:
                     rows.append(row | dict(zip(OUTCOMES, numbers, strict=True)))
         return rows
 
-    def summary(self) -> list[Row]:
+    def readable_plans(self) -> list[Row]:
         """The rows of `plans` in what people read: shares, hours a customer, dollars."""
         rows = []
         for row in self.plans():
@@ -335,11 +336,18 @@ class FleetResult:
         from ranksim.report.page import tables_page
 
         drawn = as_svgs(self.plots if plots else (), self.plot)
-        lines = [f"{self.sentence}.", *([self.note] if self.note else [])]
-        return tables_page(f"Fleet {self.population.name}", lines, self._views(), drawn)
+        return tables_page(self._title, [f"{self.sentence}.", *self.notes], self._views(), drawn)
+
+    def summary(self) -> str:
+        """Return as text how many were refused something, and a row a plan."""
+        return printed(f"{self.sentence}.", self.notes, self._views())
 
     def _repr_html_(self) -> str:
-        return fragment(f"Fleet {self.population.name}", [f"{self.sentence}."], self._views())
+        return fragment(self._title, [f"{self.sentence}.", *self.notes], self._views())
+
+    @property
+    def _title(self) -> str:
+        return f"Fleet {self.population.name}"
 
     def _views(self) -> list[View]:
         rows = self.plans()
@@ -368,7 +376,7 @@ class FleetResult:
 ARRAYS = tuple(
     field.name
     for field in fields(FleetResult)
-    if field.name not in ("population", "policy", "seed", "engine", "sold", "metrics")
+    if field.name not in ("population", "policy", "seed", "engine", "sold", "metered")
 )
 """The fields of a result that hold a row an account, and its log."""
 

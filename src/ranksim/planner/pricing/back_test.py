@@ -131,6 +131,7 @@ class BackTest(RecordedAnswer):
             *self.anchored,
         )
 
+    @property
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
         return {

@@ -160,6 +160,7 @@ class BreakEven(DrawnAnswer):
             ),
         )
 
+    @property
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
         return {
@@ -169,7 +170,7 @@ class BreakEven(DrawnAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        tables = self.tables()
+        tables = self.tables
         rows = [
             row | {"ceiling_needed": "no" if row["needless"] else "yes", "replications": row["of"]}
             for row in tables["plans"]

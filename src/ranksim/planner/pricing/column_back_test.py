@@ -131,6 +131,7 @@ class ColumnBackTest(RecordedAnswer):
     def _by_letter(self) -> Iterator[tuple[str, ServedSide]]:
         return zip("AB", self.served, strict=False)
 
+    @property
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
         return {

@@ -98,6 +98,7 @@ class ComparisonAnswer(DrawnAnswer, ABC):
         """The notes that say who leaves, which catalogues A and B are, and what they have from each other."""
         return self._assumed(), f"A: {self.names[0]}. B: {self.names[1]}.", *self.taken_over
 
+    @property
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
         return {"changes": [change.row() for change in self.changes], "differences": list(self.differences)}
@@ -188,9 +189,10 @@ class Comparison(ComparisonAnswer):
             *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
         )
 
+    @property
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
-        return ComparisonAnswer.tables(self) | {
+        return super(Comparison, self).tables | {
             "margins": list(self.margins),
             "needs": [need.row() for need in self.needs],
         }

@@ -124,6 +124,7 @@ class Frontier(DrawnAnswer):
             *self.assumed,
         )
 
+    @property
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
         return {"points": list(self.points)}

@@ -129,6 +129,7 @@ class Search(DrawnAnswer):
             *self.anchored,
         )
 
+    @property
     def tables(self) -> Tables:
         """The answer as plain rows, by table."""
         return {"candidates": list(self.candidates), "tornado": list(self.tornado)}

@@ -107,7 +107,7 @@ def _problems(result: "StudyResult") -> list[str]:
         points = list(dict.fromkeys(row["point"] for row in failures))
         others = f" (and {len(points) - 1} more points)" if len(points) > 1 else ""
         texts.append(f"point {points[0]} failed{others}: {failures[0]['reason']}")
-    for row in result.tables()["goals"]:
+    for row in result.tables["goals"]:
         if row["status"] != "found":
             texts.append(f"goal {row['status']} at {row['point']}: {row['text']}")
     return texts

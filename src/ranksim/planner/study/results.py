@@ -92,6 +92,7 @@ class StudyResult(ReadyAnswer):
         notes = scenario_notes(scenario) if isinstance(scenario, ScenarioFields) else ()
         return (presentation.study_scope(self.study, len(self.points)), *notes)
 
+    @property
     def tables(self) -> Tables:
         """The tables as plain rows, by name."""
         return self._tables
@@ -172,8 +173,9 @@ class StudyResult(ReadyAnswer):
         table, metric, _ = drawing.filled_plots(self._tables)[name]
         return drawing.plot(self.study, self._tables, table, metric, ax)
 
+    @property
     def metrics(self) -> dict[str, MetricShown]:
-        """Return the mean of each metric at each point."""
+        """The mean of each metric at each point."""
         return {
             f"{row['point']}: {row['metric']}": {
                 "unit": row["unit"], "value": row["mean"], "low": row["low"], "high": row["high"],

@@ -34,11 +34,7 @@ def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading
             verdict_words(finding.passed, finding.text, finding.expectation.metric, _judged(finding, result))
             for finding in judge_expectations(scenario.expect, result)
         ),
-        notes=tuple(
-            text
-            for text in dict.fromkeys(row["text"] for row in result.tables["notes"])
-            if text not in made_up_note(scenario)
-        ),
+        notes=tuple(text for text in result.notes if text not in made_up_note(scenario)),
         made_up=made_up_note(scenario),
         overrides=overrides(scenario.policy),
         rests_on=rests_on(

@@ -148,9 +148,13 @@ class Result:
         return [scalars(replication) for replication in self.replications]
 
     @cached_property
-    def metrics(self) -> list[str]:
-        """The names of all metrics, sorted."""
+    def _names(self) -> list[str]:
         return sorted({name for values in self.scalars for name in values})
+
+    @cached_property
+    def metrics(self) -> dict[str, document.MetricShown]:
+        """All metrics by name, as in JSON: `unit`, `value`, `low`, `high`; `metric` has one in its unit."""
+        return {name: document.metric(unit_of(name), self.metric(name)) for name in self._names}
 
     def values(self, metric: str) -> list[float | None]:
         """Return a metric of each replication, None where nothing was observed. Raises BadInput."""
@@ -164,8 +168,8 @@ class Result:
 
     def _check(self, metric: str) -> None:
         check_kind("metric", metric, str, "the name of one, as in `metrics`")
-        if metric not in self.metrics:
-            raise BadInput(f"{self.scenario}: {unknown(metric, self.metrics)}")
+        if metric not in self._names:
+            raise BadInput(f"{self.scenario}: {unknown(metric, self._names)}")
 
     def metric(self, name: str) -> MetricEstimate:
         """Return a metric's mean over replications and its interval (mean, low, high), None where unknown.
@@ -188,7 +192,7 @@ class Result:
         check_kind("compare", other, Result, "another result of `ranksim.run`")
         check_kind("metrics", metrics, Iterable | None, "names, as `metrics` has them")
         metrics = [metrics] if isinstance(metrics, str) else metrics
-        names = sorted(set(self.metrics) & set(other.metrics)) if metrics is None else list(metrics)
+        names = sorted(set(self._names) & set(other._names)) if metrics is None else list(metrics)
         rows = {name: compared(self.sample(name), other.sample(name), self.level) for name in names}
         units = {name: unit_of(name) for name in rows}
         compared_rows = (
@@ -200,6 +204,11 @@ class Result:
         return MetricComparison(self.scenario, other.scenario, compared_rows)
 
     # Tables
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on the run and on its replications, each once; `frame("notes")` says on which."""
+        return tuple(dict.fromkeys(row["text"] for row in self.tables["notes"]))
 
     @cached_property
     def tables(self) -> dict[str, tables.Rows]:
@@ -232,9 +241,14 @@ class Result:
         from ranksim.report.frames import with_units
 
         pandas = imported("pandas", "frames need pandas", "plots")
-        frame: pd.DataFrame = pandas.DataFrame(self.scalars, columns=self.metrics)
-        units = {name: unit_of(name) for name in self.metrics}
+        frame: pd.DataFrame = pandas.DataFrame(self.scalars, columns=self._names)
+        units = {name: unit_of(name) for name in self._names}
         return frame if integers else with_units(frame, {n: u for n, u in units.items() if u in IN_MICROS})
+
+    @property
+    def plots(self) -> tuple[str, ...]:
+        """The names of the plots of what was used. Raises BadInput without matplotlib."""
+        return tuple(_drawing().drawable(self.tables))
 
     def plot(self, name: str = "timeline", ax: Axes | None = None) -> Axes:
         """Draw a plot, such as slots. Raises BadInput when there is no such plot, or no matplotlib."""
@@ -271,7 +285,6 @@ class Result:
     delivering = _Frame("Webhooks over time: attempts, and of events the longest delay and how many lost.")
     outages = _Frame("When receivers of webhooks were down.")
     disabled = _Frame("When failures had disabled webhook endpoints.")
-    notes = _Frame("Remarks on the run and on its replications.")
 
     # JSON
 
@@ -282,7 +295,7 @@ class Result:
             self.scenario,
             answer=verdict_on(self.expectations) if self.expectations else run_overview(self.tables),
             notes=[*self.readings.around(), *self.remarks],
-            metrics={name: document.metric(unit_of(name), self.metric(name)) for name in self.metrics},
+            metrics=self.metrics,
             expectations=self.expectations,
             tables={**self.tables, **self.readings.tables()},
             scenario=self.scenario,

@@ -63,6 +63,7 @@ class Calibration(CalibrationOutcome, ReadyAnswer):
         """The title of the page and of the document."""
         return f"What {self.about} tells of open choices"
 
+    @property
     def tables(self) -> Tables:
         """Choices with what excludes options, statuses that were seen, measures, what differs."""
         return {
@@ -98,10 +99,26 @@ class Calibration(CalibrationOutcome, ReadyAnswer):
         )
         return [view for view in views if view.rows]
 
+    @property
     def metrics(self) -> dict[str, MetricShown]:
         """How many choices there are, and how many are pinned."""
         counts = {"total": len(self.choices), "pinned": sum(choice.pinned for choice in self.choices)}
         return {f"choices.{name}": number("count", count) for name, count in counts.items()}
+
+    def summary(self) -> str:
+        """Return a few lines on how much was pinned."""
+        pinned = [choice for choice in self.choices if choice.pinned]
+        lines = [f"{self.sentence}{':' if pinned else ''}"]
+        for choice in pinned:
+            mark = "" if choice.left[0] == choice.default else f" (the default is {choice.default})"
+            numbers = ", ".join(f"U{number}" for number in choice.numbers)
+            lines.append(f"  {numbers:9} {choice.name or choice.says}: {choice.left[0]}{mark}")
+        measured = f"{len(self.measures)} quantities measured"
+        if self.measures:
+            measured += ", with the exchanges that show them:"
+        lines.append(f"{len(self.statuses)} statuses seen, {measured}")
+        lines += [f"  {policy_file.measure_text(measure)}" for measure in self.measures]
+        return "\n".join(lines)
 
     def fields(self) -> dict[str, Any]:
         """The rules that deviate whatever is assumed."""

@@ -1,12 +1,9 @@
 """`ranksim trace calibrate`: what a trace tells about the open choices of a deployment."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from ranksim.judge.conformance.calibrate.calibrate import Calibration
 
 
 def calibrate(
@@ -49,24 +46,6 @@ def calibrate(
     if json:
         print_out(outcome.to_json())
     else:
-        print_out(outcome.dump() if out is None else f"{summary(outcome)}\nWritten to {out}\n")
+        print_out(outcome.dump() if out is None else f"{outcome.summary()}\nWritten to {out}\n")
     for finding in outcome.deviating:
         say(f"{finding.rule.name} deviates whatever is assumed; see ranksim compare")
-
-
-def summary(outcome: "Calibration") -> str:
-    """Return a few lines on how much was pinned."""
-    from ranksim.judge.conformance.calibrate.policy_file import measure_text
-
-    pinned = [choice for choice in outcome.choices if choice.pinned]
-    lines = [f"{len(pinned)} of {len(outcome.choices)} choices pinned{':' if pinned else ''}"]
-    for choice in pinned:
-        mark = "" if choice.left[0] == choice.default else f" (the default is {choice.default})"
-        numbers = ", ".join(f"U{number}" for number in choice.numbers)
-        lines.append(f"  {numbers:9} {choice.name or choice.says}: {choice.left[0]}{mark}")
-    measured = f"{len(outcome.measures)} quantities measured"
-    if outcome.measures:
-        measured += ", with the exchanges that show them:"
-    lines.append(f"{len(outcome.statuses)} statuses seen, {measured}")
-    lines += [f"  {measure_text(measure)}" for measure in outcome.measures]
-    return "\n".join(lines)

@@ -17,11 +17,12 @@ from ranksim.judge.conformance.history.trace_reader import Source
 from ranksim.judge.conformance.report.as_dict import Plain, as_document, judgement_data
 from ranksim.judge.conformance.verdict.verdicts import Verdict
 from ranksim.judge.report import judgement_page, judgement_plots
-from ranksim.judge.report.judgement import headline
+from ranksim.judge.report.judgement import headline, summary
 from ranksim.report.answer import ReadyAnswer
 from ranksim.report.assumptions import Basis
 from ranksim.report.document import as_text
 from ranksim.report.table_spec import Tables, TableSpec
+from ranksim.report.terminal import rendered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,6 +61,7 @@ class JudgedTrace(Judgement, ReadyAnswer):
         named = str(self.source) if isinstance(self.source, str | Path) else "a trace in memory"
         return judgement_data(self, trace=named, exhibits=exhibits([self.source], self))
 
+    @property
     def tables(self) -> Tables:
         """A row for each rule, the worst first; what the trace excludes; calls and latency over time."""
         findings = sorted(self.findings, key=lambda finding: WORST_FIRST.index(finding.verdict))
@@ -98,6 +100,10 @@ class JudgedTrace(Judgement, ReadyAnswer):
         ax = new_figure().subplots() if ax is None else ax
         drawn[name](ax)
         return ax
+
+    def summary(self) -> str:
+        """Return what `ranksim compare` prints."""
+        return rendered(summary(self._plain))
 
     def to_json(self) -> str:
         """Return what `ranksim compare --json` prints."""

@@ -241,6 +241,7 @@ class Why(ReadyAnswer):
             f"happens in {held.happens} of {held.worlds} of these{seldom}."
         )
 
+    @property
     def tables(self) -> Tables:
         """The answer as plain rows: `chances` by moment (µs), and `changes`, the best first."""
         free = None if self.unchanged is None else self.unchanged.free.mean
@@ -261,8 +262,9 @@ class Why(ReadyAnswer):
         ]
         return {"chances": chances, "changes": changes}
 
+    @property
     def metrics(self) -> dict[str, MetricShown]:
-        """Return how likely it is in other worlds."""
+        """How likely it is in other worlds."""
         return {"otherwise": metric("share", self.otherwise)}
 
     def fields(self) -> dict[str, Any]:
@@ -279,7 +281,7 @@ class Why(ReadyAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        tables = self.tables()
+        tables = self.tables
         chances = [row | {"from": iso(row["at"])} for row in tables["chances"]]
         usual = units.write("share", *self.otherwise)
         note = (
