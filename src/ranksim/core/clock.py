@@ -243,6 +243,13 @@ def billing_month(anchor: Micros, now: Micros) -> tuple[Micros, Micros]:
     return start, _month_edge(anchor, index + 1)
 
 
+def months_between(anchor: Micros, now: Micros) -> int:
+    """How many billing months of an anchor, from the one that it begins on, end until `now` (U51)."""
+    year, month, _ = civil_from_days(billing_month(anchor, now)[0] // DAY)
+    first_year, first_month, _ = civil_from_days(anchor // DAY)
+    return (year - first_year) * 12 + month - first_month
+
+
 def month_end(anchor: Micros, now: Micros) -> Micros:
     """The end of the billing month that contains `now`: the first instant of the next (U51)."""
     return billing_month(anchor, now)[1]

@@ -480,6 +480,15 @@ def test_a_client_that_stops_is_counted_for_as_long_as_it_works() -> None:
     )
 
 
+def test_a_client_of_hosts_that_a_timeline_adds_is_counted_among_what_is_left_out_alone() -> None:
+    added = {"do": "add_domains", "at": "10d", "account": "acme", "domains": ["new.example"]}
+    client = {"kind": "schedule", "account": "acme", "job": "crawl", "every": "week"}
+    hosts = {"late": client | {"domains": ["new.example"], "starts": "10d"}}
+    notes = workload_of(agency().replace(timeline=[added], clients=hosts)).notes
+    assert any("add_domains of the timeline" in note for note in notes)
+    assert not any("a whole month of it is counted" in note for note in notes)
+
+
 def test_what_is_taken_to_be_simpler_is_told() -> None:
     load = workload_of(agency(3, ranks={"spread_by": "draws", "network": {"before": {"constant": "1s"}}}))
     assert load.notes == (
@@ -488,12 +497,54 @@ def test_what_is_taken_to_be_simpler_is_told() -> None:
     )
 
 
-def test_what_a_timeline_sets_is_left_out_and_told() -> None:
-    still = agency(6, ranks={"spread": "2m"})
-    ceiling = "policy.catalogue.plans.agency.cost_ceiling"
-    answer = fit(still.replace(timeline=[{"do": "set", "at": "10d", "path": ceiling, "value": "0 USD"}]))
-    assert f"The timeline sets {ceiling}: this is about what holds before." in answer.notes
+CEILING = "policy.catalogue.plans.agency.cost_ceiling"
+
+
+def ceiling_set(scenario: rs.Scenario, *settings: tuple[str, str, str]) -> rs.Scenario:
+    actions = [{"do": "set", "at": at, "path": path, "value": value} for at, path, value in settings]
+    return scenario.replace(timeline=actions)
+
+
+def large() -> rs.Scenario:
+    """An account that only the plan agency fits, whose work costs about 150 USD a month."""
+    words = {"acme": {"portfolio": {"keywords": 2000}}}
+    return agency(6, ranks={"spread": "2m"}).replace(accounts=words)
+
+
+def test_what_a_timeline_sets_is_answered_for_as_a_world_shows() -> None:
+    still = large()
+    price = ("5d", "policy.catalogue.plans.agency.price", "3000 USD")
+    sets = ceiling_set(
+        still.replace(length="62d"), price, ("31d", CEILING, "100 USD"), ("40d", CEILING, "120 USD")
+    )
+    answer = fit(sets)
     assert answer.rows() == fit(still).rows()
+    assert answer.sentence.endswith(
+        f"From 2026-03-06T00:00:00Z, when {price[1]} is 3000 USD, agency fits, for 3,000.00 USD a month. "
+        f"From 2026-04-01T00:00:00Z, when {CEILING} is 100 USD, no plan fits (what breaks of agency: "
+        "provider cost a month). What the timeline sets at 2026-04-10T00:00:00Z leaves that as it is."
+    )
+    assert answer.verdict == "the plan agency fits, and at ×2 it does too, then no plan"
+    assert [row["breaks"] for row in answer.tables()["later"] if row["plan"] == "agency"] == [
+        [], ["provider cost a month"], ["provider cost a month"],
+    ]  # fmt: skip
+    assert not rs.run(still.replace(length="31d")).metric("refusals.cost_cap_reached").mean
+    assert rs.run(sets).metric("refusals.cost_cap_reached").mean
+
+
+def test_a_growth_in_time_meets_what_is_set_by_the_end_of_each_month() -> None:
+    sets = ceiling_set(large().replace(length="80d"), ("31d", CEILING, "100 USD"))
+    answer = fit(sets, growth="1,1,1")
+    assert [month.choice for month in answer.months] == ["agency", "no plan", "no plan"]
+    assert any(note.startswith("Without growth: From 2026-04-01") for note in answer.notes)
+
+
+def test_another_catalogue_and_other_questions_are_answered_for_the_time_before() -> None:
+    sets = ceiling_set(large(), ("10d", CEILING, "0 USD"))
+    before = f"The timeline sets {CEILING}: this is about what holds before."
+    other = sets.policy.catalogue.model_copy(update={"name": "other"})
+    assert before in fit(sets, catalogue=other).notes
+    assert before in OwnAccount(sets).notes
 
 
 BIG = """\
@@ -522,7 +573,7 @@ def test_a_client_of_named_hosts_is_counted_as_a_world_counts_it() -> None:
 
 
 def test_domains_of_the_timeline_are_left_out_and_told() -> None:
-    still = agency(6, ranks={"spread": "2m"})
+    still = large()
     added = {"do": "add_domains", "at": "10d", "account": "acme", "domains": 2}
     load = workload_of(still.replace(timeline=[added]))
     assert load.slots == workload_of(still).slots

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from ranksim.planner.capacity.growth import (
     months_view,
     until_view,
 )
+from ranksim.planner.capacity.later import LATER, LaterSizes, later_sentence, later_view
 from ranksim.planner.capacity.limits import CAPABILITY_OF, MOST, SPEND, TRACKED, Limit
 from ranksim.planner.capacity.plan_size import Size, add_ons_text, cheapest, factor_text, plan_text, used_text
 from ranksim.planner.capacity.workload import Workload
@@ -126,12 +128,14 @@ class Fit(ReadyAnswer):
 
     Where some of these are given up, now or grown, `enough` is the spread (µs) and the number of keys that
     start them all, None where no such thing does. `growth` is the largest factor, and `months` are those of a
-    growth in time.
+    growth in time; `later` is without growth what becomes of the plans once a timeline has set something.
     """
 
     kind = "capacity fit"
     title = "Which plan fits"
-    TABLES = MappingProxyType({"answer": PLANS, "limits": LIMITS, "months": MONTHS, "readings": READINGS})
+    TABLES = MappingProxyType(
+        {"answer": PLANS, "limits": LIMITS, "months": MONTHS, "later": LATER, "readings": READINGS}
+    )
 
     load: Workload
     growth: float
@@ -141,6 +145,7 @@ class Fit(ReadyAnswer):
     enough: tuple[Micros | None, int | None] = (None, None)
     readings: Readings = NO_READINGS
     months: tuple[GrownMonth, ...] = ()
+    later: tuple[LaterSizes, ...] = ()
 
     @property
     def plots(self) -> tuple[str, ...]:
@@ -168,6 +173,7 @@ class Fit(ReadyAnswer):
         )
         late = [self._bursts] if self._bursts and not self._given_up else []
         notes = [self.question, *self.readings.deciding_sentences(), *late, *self.load.notes]
+        notes += [f"Without growth: {self._later}"] if self.months and self.later else []
         notes += [] if self.load.used is None else [used]
         notes += [unpriced] if any(plan.price is None for plan in self.plans) else []
         return (*notes, *self.readings.other_sentences(), TAKEN)
@@ -189,7 +195,14 @@ class Fit(ReadyAnswer):
 
     @property
     def verdict(self) -> str:
-        """Which plan fits, and which one grown: what other assumptions may change."""
+        """Which plan fits, and which one grown or later: what other assumptions may change."""
+        choices = [plan_text(then.plan, then.sizes) or "no plan" for then in self.later]
+        before = plan_text(cheapest(self._sizes(False), self.load.plan), self._sizes(False)) or "no plan"
+        later = [now for was, now in pairwise((before, *choices)) if was != now]
+        return ", then ".join((self._verdict_now, *later))
+
+    @property
+    def _verdict_now(self) -> str:
         both = (self._sizes(grown) for grown in (False, True))
         now, then = (plan_text(cheapest(sizes, self.load.plan), sizes) for sizes in both)
         if self.months:
@@ -210,14 +223,20 @@ class Fit(ReadyAnswer):
         if best is None:
             last = max(self.plans, key=self._nearness)
             ever = f" in any of {len(self.months)} months" if self.months and not self._ever else ""
-            later = growth_sentence(self.months, None) if self.months else ""
+            later = growth_sentence(self.months, None) if self.months else self._later
             return f"No plan fits{ever}. The nearest is {last.plan}: {_broken(last)}. {later} {lost}".strip()
         helped = f" with {add_ons_text(best.now.helps)}" if best.now.helps else ""
         fits = (
             f"The plan {best.plan}{helped} fits, {best.now.for_price}; the work costs the provider "
             f"{units.usd(best.now.cost)}."
         )
-        return " ".join(part for part in (fits, self._beyond(best), self._growth(best), lost) if part)
+        later = "" if self.months else self._later
+        return " ".join(part for part in (fits, self._beyond(best), self._growth(best), later, lost) if part)
+
+    @property
+    def _later(self) -> str:
+        """What becomes of the plans with what a timeline sets."""
+        return later_sentence(self.later, self._sizes(False))
 
     @property
     def _given_up(self) -> bool:
@@ -269,7 +288,8 @@ class Fit(ReadyAnswer):
     def views(self) -> list[View]:
         """The answer as tables for people: a row a plan, what breaks first, and the use of each limit."""
         in_time = [until_view(self.months), months_view(self.months)] if self.months else []
-        return [*in_time, self._plans_view(), self._first_view(), self._limits_view()]
+        later = [later_view(self.later)] if self.later else []
+        return [*in_time, self._plans_view(), *later, self._first_view(), self._limits_view()]
 
     @property
     def tables(self) -> Tables:
@@ -282,7 +302,8 @@ class Fit(ReadyAnswer):
         uses = [{"plan": plan.plan, **use.row()} for plan in self.plans for use in plan.limits]
         plans = [plan.row() | burst for plan in self.plans]
         months = {"months": [row for month in self.months for row in month.rows()]} if self.months else {}
-        return {"answer": plans, "limits": uses, **months, **self.readings.tables()}
+        later = {"later": [row for then in self.later for row in then.rows()]} if self.later else {}
+        return {"answer": plans, "limits": uses, **months, **later, **self.readings.tables()}
 
     @property
     def _factors(self) -> str:

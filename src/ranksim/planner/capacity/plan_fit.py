@@ -30,6 +30,7 @@ from ranksim.planner.capacity.bursts import (
 from ranksim.planner.capacity.common import expect, micros
 from ranksim.planner.capacity.fit_answer import Fit, LimitUse, PlanFit
 from ranksim.planner.capacity.growth import GrownMonth, growth_of
+from ranksim.planner.capacity.later import LaterSizes
 from ranksim.planner.capacity.limits import (
     MOST,
     RATE,
@@ -126,7 +127,9 @@ def _fit(load: Workload, growth: float, path: Sequence[float], policy: Policy) -
         _sizes(load.of_domains(each), policy) for each in (load.domains, round(load.domains * growth))
     )
     plans = [PlanFit(name, prices[name], now[name], grown[name]) for name in _by_price(prices)]
-    return Fit(load, growth, tuple(plans), months=tuple(_months(load, path, _by_price(prices), policy)))
+    months = tuple(_months(load, path, _by_price(prices), policy))
+    later = tuple(LaterSizes(then, _sizes(then.load, then.policy)) for then in load.later)
+    return Fit(load, growth, tuple(plans), months=months, later=later)
 
 
 def _by_price(prices: Mapping[str, int | None]) -> list[str]:
@@ -136,11 +139,17 @@ def _by_price(prices: Mapping[str, int | None]) -> list[str]:
 def _months(
     load: Workload, path: Sequence[float], plans: Sequence[str], policy: Policy
 ) -> Iterator[GrownMonth]:
-    """Yield what each plan comes to in each month: of what is used already only the first one knows."""
+    """Yield what each plan comes to in each month, at whose end it is looked at.
+
+    Of what is used already only the first one knows.
+    """
     for number, factor in enumerate(path, 1):
-        of = load if number == 1 else replace(load, used=None)
+        of, under = (load if number == 1 else replace(load, used=None)), policy
+        for then in load.later:
+            if then.month <= number:
+                of, under = then.load, then.policy
         grown = of.of_domains(max(1, round(load.domains * factor)))
-        sizes = _sizes(grown, policy)
+        sizes = _sizes(grown, under)
         yield GrownMonth(number, factor, grown.domains, {name: sizes[name] for name in plans}, load.plan)
 
 

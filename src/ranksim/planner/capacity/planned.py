@@ -10,12 +10,20 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from ranksim.core.callers.programs import Programmed, Python
 from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork
-from ranksim.core.clock import Micros, billing_month, calendar_anchor, format_duration, week_start
+from ranksim.core.clock import (
+    Micros,
+    billing_month,
+    calendar_anchor,
+    format_duration,
+    months_between,
+    week_start,
+)
 from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, no_such
@@ -23,10 +31,11 @@ from ranksim.planner.capacity.assumed import SIZED, no_rank_runs
 from ranksim.planner.capacity.bursts import least_gaps
 from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_done
 from ranksim.planner.capacity.tracked import active_scans, lists_by_host, parts_of_account
-from ranksim.planner.capacity.workload import MONTH, JobStarts, PlannedWork, Uncounted, Used, Workload
+from ranksim.planner.capacity.workload import MONTH, JobStarts, Later, PlannedWork, Uncounted, Used, Workload
 from ranksim.report import units
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.scenario_fields import scenario_notes
+from ranksim.twin.sim.settings import after, in_order
 from ranksim.twin.sim.timeline import (
     AddDomains,
     AddKeywords,
@@ -35,7 +44,6 @@ from ranksim.twin.sim.timeline import (
     RemoveDomains,
     RemoveKeywords,
     ResumeScan,
-    Set,
     SetAddOn,
     SetStatus,
 )
@@ -113,9 +121,30 @@ class OwnAccount:
     def under(self, policy: Policy) -> Workload:
         """Return its load under the assumptions of another policy; what is left out is as it was found."""
         assumed = self.policy.model_copy(update={"assumptions": policy.assumptions})
-        scenario = self.scenario.model_copy(update={"policy": assumed})
-        load = OwnAccount(scenario, self.name, simulate=False, **self.done).load
-        return replace(load, left_out=self.load.left_out, notes=self.load.notes)
+        load = self._counted(self.scenario.model_copy(update={"policy": assumed}))
+        later = tuple(self._later(policy)) if policy.catalogue == self.policy.catalogue else ()
+        notes = self.load.notes if later else self.notes
+        return replace(load, left_out=self.load.left_out, notes=notes, later=later)
+
+    def _counted(self, scenario: Scenario) -> Workload:
+        return OwnAccount(scenario, self.name, simulate=False, **self.done).load
+
+    def _later(self, policy: Policy) -> Iterator[Later]:
+        """Yield its load and a policy of the same catalogue once the timeline has set something."""
+        scenario = self.scenario
+        for at, actions in groupby(in_order(scenario), key=lambda pair: pair[1].at.on(self.now)):
+            sets = [action for _, action in actions]
+            for action in sets:
+                scenario = after(scenario, action)
+            changes = {
+                section: changed
+                for section in ("catalogue", "facts", "statuses", "assumptions")
+                if (changed := getattr(scenario.policy, section)) != getattr(self.policy, section)
+            }
+            then = policy.model_copy(update=changes)
+            load = self._counted(scenario.model_copy(update={"policy": then}))
+            month = 1 + months_between(self.now, at)
+            yield Later(at, month, {each.path: each.value for each in sets}, replace(load, used=None), then)
 
     @property
     def plan(self) -> Plan:
@@ -286,6 +315,13 @@ class OwnAccount:
         return left_out, (f"Left out: {'; '.join(what)}. {comes_to}",)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What the scenario does not say, and that an answer is about the time before what is set."""
+        paths = dict.fromkeys(action.path for _, action in in_order(self.scenario))
+        before = f"The timeline sets {', '.join(paths)}: this is about what holds before."
+        return (*self.load.notes, before) if paths else self.load.notes
+
+    @property
     def held(self) -> int:
         """Slots that are held to the end of the month (S26)."""
         return 0 if self.load.used is None else self.load.used.held
@@ -376,8 +412,6 @@ def _notes_of(account: OwnAccount, work: Sequence[PlannedWork]) -> Iterator[str]
             yield f"A {operation} is taken to have {size} {what}: the scenario does not say."
     yield from _taken(account)
     yield from _bounds(account)
-    if paths := [action.path for action in account.scenario.timeline if isinstance(action, Set)]:
-        yield f"The timeline sets {', '.join(dict.fromkeys(paths))}: this is about what holds before."
 
 
 def _taken(account: OwnAccount) -> Iterator[str]:
@@ -403,8 +437,8 @@ def _bounds(account: OwnAccount) -> Iterator[str]:
     """Say of which clients another month is counted than the scenario's first."""
     start = account.scenario.start
     for recurring in account.recurring:
-        name, client, occasions, *_ = recurring
-        if begun := client.starts.after(start):
+        name, client, occasions, work, _ = recurring
+        if work and (begun := client.starts.after(start)):
             first = len(list(occasions.times(start + begun, start + MONTH)))
             yield (
                 f"{name} begins {format_duration(begun)} into the scenario: a whole month of it is "

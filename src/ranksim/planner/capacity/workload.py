@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from ranksim.core.callers.retry import Manners
 from ranksim.core.clock import DAY, HOUR, Micros
+from ranksim.core.contract.parameters import Settings
 from ranksim.core.contract.plans import SpendLabel
 from ranksim.core.contract.policy import Policy
 
@@ -122,6 +123,20 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
+class Later:
+    """What a timeline sets at an instant (µs), by path; the `load` and the `policy` from then on.
+
+    It falls into a `month` from now on, counted from 1.
+    """
+
+    at: Micros
+    month: int
+    sets: Settings
+    load: Workload
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """What `domains` track and have done: `slots` in all, at most so many `pairings` and `geographies`.
 
@@ -131,7 +146,7 @@ class Workload:
     `lengths` how long one takes, where that is not what the catalogue says. Rank
     runs of all domains are to be started within `start_within` (µs).
     `name` is the account's, `plan` the one it has, `used` what it used of this month; `notes` tell what is
-    not counted, and `left_out` how much that is.
+    not counted, and `left_out` how much that is. `later` is what it is once a timeline has set something.
     """
 
     domains: int
@@ -152,6 +167,7 @@ class Workload:
     used: Used | None = None
     left_out: Uncounted = field(default_factory=Uncounted)
     notes: tuple[str, ...] = ()
+    later: tuple[Later, ...] = ()
 
     def of(self, *operations: str) -> list[PlannedWork]:
         """The work of some kinds."""
@@ -167,7 +183,9 @@ class Workload:
 
     def over(self, spread: Micros) -> Workload:
         """The same with the starts of each occasion spread over so long (µs)."""
-        return replace(self, starts=tuple(replace(start, spread=spread) for start in self.starts))
+        starts = tuple(replace(start, spread=spread) for start in self.starts)
+        later = tuple(replace(then, load=then.load.over(spread)) for then in self.later)
+        return replace(self, starts=starts, later=later)
 
     def of_domains(self, domains: int) -> Workload:
         """The same with so many domains, in proportion: what they track and have done grows as they do.

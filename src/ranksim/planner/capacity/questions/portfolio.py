@@ -35,4 +35,4 @@ def portfolio(
     named = own.plan.name if own is not None and plan is None else wanted("plan", plan)
     sized = Portfolio(**tracked) if own is None else own.under
     answer = largest(sized, named, used, grow=cast("Grown", grow))
-    return answer if own is None else replace(answer, remarks=own.load.notes)
+    return answer if own is None else replace(answer, remarks=own.notes)

@@ -69,7 +69,7 @@ def workers(
         own, used = own_of(scenario, account, policy, simulate=False)
         notes: tuple[str, ...] = ()
         if own is not None and not jobs:  # they come at once, as `fit` takes what nobody says
-            over, notes = over or "0s", own.load.notes
+            over, notes = over or "0s", own.notes
         started = _jobs(jobs) if jobs else None if own is None else own.jobs()
         spread = micros("--over", over or "1h")
         pools = {} if world is None else world.pools

@@ -1,0 +1,85 @@
+"""Which plan fits once a timeline has set something: a quota, a price, a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ranksim.core.clock import iso
+from ranksim.planner.capacity.plan_size import Size, cheapest, plan_text
+from ranksim.planner.capacity.workload import Later
+from ranksim.report import units
+from ranksim.report.plans import UNKNOWN
+from ranksim.report.table_spec import Row, TableSpec
+from ranksim.report.tables import View
+
+LATER = TableSpec(
+    others={"at": "instant", "price_uusd": "money", "provider_cost_uusd": "money"}, keys=("at", "plan")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LaterSizes:
+    """What every plan comes to in a month after what is set, without growth."""
+
+    later: Later
+    sizes: Mapping[str, Size]
+
+    @property
+    def plan(self) -> str | None:
+        """The cheapest plan that fits, None where none does."""
+        return cheapest(self.sizes, self.later.load.plan)
+
+    def rows(self) -> Iterator[Row]:
+        """Yield a row a plan; money is µUSD."""
+        for plan, size in self.sizes.items():
+            row = {"at": self.later.at, "sets": self._sets, "plan": plan, **size.row("")}
+            yield {**row, "breaks": list(size.breaks), "cheapest": plan == self.plan}
+
+    @property
+    def _sets(self) -> str:
+        return " and ".join(f"{path} is {value}" for path, value in self.later.sets.items())
+
+    def sentence(self, before: Mapping[str, Size]) -> str:
+        """Say which plan fits from then on, where that or its price is not as it was before."""
+        was, now = cheapest(before, self.later.load.plan), self.plan
+        since = f"From {iso(self.later.at)}, when {self._sets},"
+        breaks = self.sizes[was].breaks if was and was != now else ()
+        why = f" (what breaks of {was}: {', '.join(breaks)})" if breaks else ""
+        if now is None:
+            return f"{since} no plan fits{why}." if was else ""
+        size = self.sizes[now]
+        if was == now and (size.helps, size.price) == (before[now].helps, before[now].price):
+            return ""
+        return f"{since} {plan_text(now, self.sizes)} fits, {size.for_price}{why}."
+
+
+def later_sentence(later: Sequence[LaterSizes], before: Mapping[str, Size]) -> str:
+    """Say what becomes of an answer with what a timeline sets; what leaves it as it is in one sentence."""
+    parts, same = [], []
+    for then in later:
+        if sentence := then.sentence(before):
+            parts.append(sentence)
+        else:
+            same.append(iso(then.later.at))
+        before = then.sizes
+    if same:
+        parts.append(f"What the timeline sets at {' and '.join(same)} leaves that as it is.")
+    return " ".join(parts)
+
+
+def later_view(later: Sequence[LaterSizes]) -> View:
+    """Return what fits after what is set as a table for people."""
+    rows = []
+    for then in later:
+        size = None if then.plan is None else then.sizes[then.plan]
+        price = UNKNOWN if size is None or size.price is None else units.usd(size.price)
+        rows.append(
+            (
+                iso(then.later.at),
+                *(plan_text(then.plan, then.sizes) or "no plan", "–" if size is None else price),
+                ", ".join(then.sizes[then.later.load.plan].breaks) or "–",
+            )
+        )
+    headings = ("from", "cheapest plan", "price a month", f"what breaks of {later[0].later.load.plan}")
+    return View("Once the timeline has set something", headings, 2, tuple(rows), "Without growth.")
