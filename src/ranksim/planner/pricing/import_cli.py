@@ -10,7 +10,7 @@ from ranksim.report.progress import part, show_progress
 from ranksim.report.terminal import print_out
 
 if TYPE_CHECKING:
-    from ranksim.planner.pricing.columns import Columns
+    from ranksim.planner.pricing.recording import Recording
 
 FAR = 2 * 365
 """Days from the median call, beyond which the instant of a call is likely wrong."""
@@ -78,41 +78,39 @@ def import_recording(
     texts = filter(None, columns_are.split(","))
     fields = read_pairs("--columns-are", "FIELD=COLUMN such as time=ts", texts)
     with show_progress("reading") as tell:
-        made = columns_of(
-            read_recording(
-                recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.5),
-                columns_are=fields, account_from=account_from,
-            ),
-            accounts=described,
-            keywords=keywords,
-            progress=part(tell, 0.5, 1.0),
+        calls = read_recording(
+            recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.5),
+            columns_are=fields, account_from=account_from,
         )  # fmt: skip
+        made = columns_of(calls, accounts=described, keywords=keywords, progress=part(tell, 0.5, 1.0))
         drawn = token_hex(16) if salt is None else salt
         save_columns(made, columns, drawn)
         if names is not None:
             save_names(made, names, drawn)
     print_out(
-        f"{units.many(made.calls, 'call')} of {units.many(len(made.accounts), 'account')}, {_span(made)}"
+        f"{units.many(made.calls, 'call')} of {units.many(len(made.accounts), 'account')}, {_span(calls)}"
         f"Left out: {reasons_text(made.left_out)}.\n"
         "Beyond what columns can follow, so that later calls may come out otherwise: "
         f"{reasons_text(made.unmodelled, 'none')}.\nWritten to {columns}\n"
     )
 
 
-def _span(columns: "Columns") -> str:
+def _span(recording: "Recording") -> str:
     """Return from when to when calls are, and a note where some are far from the others."""
-    import numpy as np
+    from bisect import bisect_left, bisect_right
 
     from ranksim.core.clock import DAY
     from ranksim.report import units
 
-    span = f"from {units.instant(columns.start)} to {units.instant(columns.end - 1)}.\n"
-    at = np.concatenate([chunk["at"] for chunk in columns.chunks()])
-    far = int((abs(at - np.median(at)) > FAR * DAY).sum())
-    if not far:
+    at = [call.at for call in recording.calls]  # in order
+    span = f"from {units.instant(at[0])} to {units.instant(at[-1])}.\n"
+    median = at[len(at) // 2]
+    near = bisect_right(at, median + FAR * DAY) - bisect_left(at, median - FAR * DAY)
+    if near == len(at):
         return span
-    lie = f"{units.many(far, 'call')} {'lies' if far == 1 else 'lie'}"
+    far = units.many(len(at) - near, "call")
     return (
-        f"{span}Note: {lie} more than two years from the median one, and customers are billed for all months "
-        "between: if an instant is wrong, correct it and import again.\n"
+        f"{span}Note: {far} {'lies' if near == len(at) - 1 else 'lie'} more than two years from the median "
+        "one, and customers are billed for all months between: if an instant is wrong, correct it and import "
+        "again.\n"
     )
