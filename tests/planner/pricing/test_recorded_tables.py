@@ -63,6 +63,20 @@ def same(made: Columns, expected: Columns) -> None:
     assert sum(made.left_out.values()) == sum(expected.left_out.values())
 
 
+def test_recordings_and_columns_are_short_when_printed() -> None:
+    recording = read_recording(EXAMPLES / "trace.jsonl")
+    assert repr(recording) == "<Recording: 17 calls of 1 account, 2 left out>"
+    assert repr(columns_of(recording)) == "<Columns: 16 calls of 1 account, 3 left out>"
+
+
+def test_a_table_under_the_name_of_the_other_kind_is_read(tmp_path: Path) -> None:
+    for path in (
+        write_csv(tmp_path / "calls.parquet", [row()]), write_csv(tmp_path / "calls.tsv", [row()], "\t"),
+        write_parquet(tmp_path / "calls.csv", [row()]),
+    ):  # fmt: skip
+        assert read_recording(path).calls[0].at == NOON
+
+
 # The same calls
 
 

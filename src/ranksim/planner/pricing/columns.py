@@ -35,6 +35,7 @@ from ranksim.planner.fleet.recorded_fleet import RecordedAccounts
 from ranksim.planner.fleet.rows import LIMITED, CallRow, CustomerRow, DomainRow, Integers, Records, blank
 from ranksim.planner.pricing.recorded_tables import COLUMNS_KEY, is_parquet
 from ranksim.planner.pricing.replay import SERIALS, hosts_at
+from ranksim.report import units
 from ranksim.report.frames import save_csv
 
 VERSION = 1
@@ -92,7 +93,7 @@ class ColumnAccount:
         return (*self.portfolio.hosts(self.name), *self.made_domains)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Columns:
     """A recording as columns: its accounts by row, and its calls in chunks, which can be read repeatedly."""
 
@@ -105,6 +106,10 @@ class Columns:
     calls: int
     left_out: dict[str, int]
     chunks: Callable[[], Iterator[Records]]
+
+    def __repr__(self) -> str:
+        calls, accounts = units.many(self.calls, "call"), units.many(len(self.accounts), "account")
+        return f"<Columns: {calls} of {accounts}, {sum(self.left_out.values()):,} left out>"
 
     @property
     def specs(self) -> dict[str, AccountSpec]:

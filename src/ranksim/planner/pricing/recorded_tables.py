@@ -23,6 +23,7 @@ REQUIRED = ("time", "account", "method", "path")
 FIELDS = (*REQUIRED, "status", "body", "error_code", "response", "key", "idempotency_key")
 """What a column may hold of each call; the first four are needed, what others lack counts as not recorded."""
 
+TABLES = (".csv", ".tsv", ".parquet")
 UNNAMED_KEY = "log"  # of all calls of an account whose keys were not recorded
 COLUMNS_KEY = b"ranksim_columns"  # in the metadata of a file that `columns.save_columns` wrote
 
@@ -42,8 +43,8 @@ def is_parquet(path: Path) -> bool:
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a file is Parquet, or is named as CSV is, packed or not."""
-    return is_parquet(path) or path.name.removesuffix(".gz").removesuffix(".xz").endswith(".csv")
+    """Return whether a file is Parquet, or is named as tables are, packed or not: one of text is CSV."""
+    return is_parquet(path) or path.name.removesuffix(".gz").removesuffix(".xz").endswith(TABLES)
 
 
 def read_table(path: Path, columns_are: Mapping[str, str], passed: Passed | None) -> Iterator[Exchange]:

@@ -87,7 +87,7 @@ class RecordedCall:
         return tuple(references)
 
 
-@dataclass
+@dataclass(repr=False)
 class Recording:
     """Calls in order of time, why others cannot be made again, the keys, and what was there before.
 
@@ -99,6 +99,10 @@ class Recording:
     left_out: Counter[str] = field(default_factory=Counter)
     keys: dict[str, TraceKey] = field(default_factory=dict)
     before: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        calls, accounts = units.many(len(self.calls), "call"), units.many(len(self.accounts), "account")
+        return f"<Recording: {calls} of {accounts}, {self.left_out.total():,} left out>"
 
     @property
     def accounts(self) -> list[str]:
