@@ -154,13 +154,18 @@ def read_access_log(path: str | Path, passed: Passed | None = None) -> Iterator[
     Referrer and user agent are not looked at. Raises BadInput naming the line that is broken.
     """
     for number, line in enumerate(read_lines(path, passed), 1):
-        try:
-            yield _log_line(line)
-        except ValueError:
-            raise BadInput(
-                f"{path}:{number}: expected a line of an access log, such as 'host - - "
-                f'[17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 512\', found {quote(line)}'
-            ) from None
+        yield log_line(f"{path}:{number}", line)
+
+
+def log_line(where: str, line: str) -> LogLine:
+    """Return what a line of an access log says. Raises BadInput, which names where it stands."""
+    try:
+        return _log_line(line)
+    except ValueError:
+        raise BadInput(
+            f"{where}: expected a line of an access log, such as 'host - - "
+            f'[17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 512\', found {quote(line)}'
+        ) from None
 
 
 def _log_line(line: str) -> LogLine:

@@ -280,6 +280,48 @@ def test_wrong_tables(text: str, flags: str, told: str, tmp_path: Path) -> None:
     assert not out.exists()
 
 
+BAD = (
+    (HEAD + GOOD + GOOD.replace("2026-09-02", "noon") + "1,2\n" + GOOD, ":3: time: expected an instant", 2),
+    (HEAD + GOOD + GOOD.replace("acme", '"ac\nme"x') + GOOD, ":3: expected CSV, in which a quote", 2),
+)
+
+
+@pytest.mark.parametrize(("text", "first", "count"), BAD, ids=["values", "quotes over two lines"])
+def test_rows_that_cannot_be_read_are_skipped_and_counted(
+    text: str, first: str, count: int, tmp_path: Path
+) -> None:
+    path, out = tmp_path / "calls.csv", tmp_path / "out.parquet"
+    path.write_text(text, encoding="utf-8")
+    words = ["price", "import", str(path), "--columns", str(out)]
+    stopped = CliRunner().invoke(app, words, env={"COLUMNS": "500"})
+    assert stopped.exit_code == 2
+    assert "; or leave out what cannot be read with `ranksim price import --skip-bad`" in stopped.stderr
+    result = CliRunner().invoke(app, [*words, "--skip-bad"])
+    assert result.stdout.startswith("2 calls of 1 account"), result.output
+    assert f"Left out: {count} in lines or rows that cannot be read.\nThe first that cann" in result.stdout
+    assert f"{path}{first}" in result.stdout
+
+
+def test_lines_of_logs_and_rows_of_parquet_are_skipped(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    log.write_bytes(b"\xff\nnonsense\n" + (EXAMPLES / "access.log").read_bytes())
+    clean, found = read_recording(EXAMPLES / "access.log"), read_recording(log, skip_bad=True)
+    assert len(found.calls) == len(clean.calls)
+    assert found.left_out - clean.left_out == {"in lines or rows that cannot be read": 2}
+    table = read_recording(write_parquet(tmp_path / "calls", [row(status=7), row()]), skip_bad=True)
+    assert (len(table.calls), table.first_bad.partition(", ")[0].rpartition(" row ")[2][:9]) == (
+        1,
+        "1: status",
+    )
+    log.write_bytes(b"\xff\nnonsense\n")
+    with pytest.raises(
+        BadInput, match=r"no call .* \(2 in lines or rows .*\); .*access.log:1: expected UTF-8"
+    ):
+        read_recording(log, skip_bad=True)
+    with pytest.raises(BadInput, match="is a trace, of which nothing is skipped; leave --skip-bad out"):
+        read_recording(EXAMPLES / "trace.jsonl", skip_bad=True)
+
+
 def test_wrong_parquet_and_logs(tmp_path: Path) -> None:
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 and no more")

@@ -54,6 +54,9 @@ def import_recording(
             help="What names the account: user or address of a log, a column, or a header of calls.",
         ),
     ] = "",
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out lines and rows that cannot be read, and count them.")
+    ] = False,
 ) -> None:
     """Make columns of recorded calls, in which millions are tried under other plans within seconds.
 
@@ -80,16 +83,17 @@ def import_recording(
     with show_progress("reading") as tell:
         calls = read_recording(
             recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.5),
-            columns_are=fields, account_from=account_from,
+            columns_are=fields, account_from=account_from, skip_bad=skip_bad,
         )  # fmt: skip
         made = columns_of(calls, accounts=described, keywords=keywords, progress=part(tell, 0.5, 1.0))
         drawn = token_hex(16) if salt is None else salt
         save_columns(made, columns, drawn)
         if names is not None:
             save_names(made, names, drawn)
+    first_bad = calls.first_bad and f"The first that cannot be read is {calls.first_bad}.\n"
     print_out(
         f"{units.many(made.calls, 'call')} of {units.many(len(made.accounts), 'account')}, {_span(calls)}"
-        f"Left out: {reasons_text(made.left_out)}.\n"
+        f"Left out: {reasons_text(made.left_out)}.\n{first_bad}"
         "Beyond what columns can follow, so that later calls may come out otherwise: "
         f"{reasons_text(made.unmodelled, 'none')}.\nWritten to {columns}\n"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import chain, count, repeat
 from pathlib import Path
@@ -30,6 +30,9 @@ COLUMNS_KEY = b"ranksim_columns"  # in the metadata of a file that `columns.save
 EPOCHS = ((10**8, SECOND), (10**11, MILLISECOND), (10**14, 1))
 """From which number on, to the thousandfold, an epoch is in units of so many µs; so from 1973 to 5138."""
 
+Bad: TypeAlias = Callable[[BadInput], object]
+"""Takes what is wrong with a row: it raises that, or else the row is left out."""
+
 Row: TypeAlias = tuple[str, Sequence[str]]  # where it stands, and its values
 
 
@@ -47,27 +50,30 @@ def is_table(path: Path) -> bool:
     return is_parquet(path) or path.name.removesuffix(".gz").removesuffix(".xz").endswith(TABLES)
 
 
-def read_table(path: Path, columns_are: Mapping[str, str], passed: Passed | None) -> Iterator[Exchange]:
+def read_table(
+    path: Path, columns_are: Mapping[str, str], passed: Passed | None, bad: Bad
+) -> Iterator[Exchange]:
     """Read the rows of a CSV file (.gz and .xz too) or a Parquet file as exchanges.
 
     `columns_are` maps one of `FIELDS` to the name of its column, where that is another. Instants are ISO
-    8601, in UTC where they have no zone, or s, ms or µs since 1970; bodies are JSON. Raises BadInput.
+    8601, in UTC where they have no zone, or s, ms or µs since 1970; bodies are JSON. `bad` is handed what is
+    wrong with a row, of CSV for each line that its quotes swallow. Raises BadInput.
     """
     for field in columns_are:
         if field not in FIELDS:
             raise BadInput(f"--columns-are: {no_such('field of a call', field, FIELDS)}")
     taken = set(columns_are.values())
     column_of = {field: field for field in FIELDS if field not in taken} | dict(columns_are)
-    rows = _of_parquet(path, column_of.values()) if is_parquet(path) else _of_csv(path, passed)
+    rows = _of_parquet(path, column_of.values()) if is_parquet(path) else _of_csv(path, passed, bad)
     where, header = next(rows, (f"{path}:1", ()))
     places = _places(where, header, column_of, (*REQUIRED, *columns_are))
     for where, row in rows:
-        if len(row) != len(header):
-            raise BadInput(
-                f"{where}: expected {len(header)} values, as many as the first line has, found {len(row)}; "
-                "put values that contain a separator or a line break in quotes"
-            )
-        yield _exchange(where, {field: row[place].strip() for field, place in places.items()})
+        try:
+            made = _exchange(where, header, row, places)
+        except BadInput as error:
+            bad(error)
+        else:
+            yield made
 
 
 def _places(
@@ -88,20 +94,25 @@ def _places(
 # Rows
 
 
-def _of_csv(path: Path, passed: Passed | None) -> Iterator[Row]:
+def _of_csv(path: Path, passed: Passed | None, bad: Bad) -> Iterator[Row]:
     lines = read_lines(path, passed)
     first = next(lines, "").removeprefix("\ufeff")
     csv.field_size_limit(LONGEST_LINE)
     reader = csv.reader(chain([first], lines), delimiter=max(",;\t", key=first.count), strict=True)
     while True:
-        where = f"{path}:{reader.line_num + 1}"
+        before = reader.line_num
+        where = f"{path}:{before + 1}"
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise BadInput(
-                f"{where}: expected CSV, in which a quote within quotes is doubled ({error}); "
-                "export it so, as RFC 4180 has it"
-            ) from None
+            for _ in range(before, reader.line_num):
+                bad(
+                    BadInput(
+                        f"{where}: expected CSV, in which a quote within quotes is doubled ({error}); "
+                        "export it so, as RFC 4180 has it"
+                    )
+                )
+            continue
         if row is None:
             return
         if row:
@@ -171,8 +182,16 @@ def exchange_of(
     )  # fmt: skip
 
 
-def _exchange(where: str, row: Mapping[str, str]) -> Exchange:
-    """Return the exchange of a row. Raises BadInput."""
+def _exchange(
+    where: str, header: Sequence[str], values: Sequence[str], places: Mapping[str, int]
+) -> Exchange:
+    """Return the exchange of a row, whose fields have their `places`. Raises BadInput."""
+    if len(values) != len(header):
+        raise BadInput(
+            f"{where}: expected {len(header)} values, as many as the first line has, found {len(values)}; "
+            "put values that contain a separator or a line break in quotes"
+        )
+    row = {field: values[place].strip() for field, place in places.items()}
     at = read_at(f"{where}: time", _instant, row["time"])
     status = read_at(f"{where}: status", _status, row.get("status", ""))
     code, repeated = row.get("error_code"), row.get("idempotency_key")

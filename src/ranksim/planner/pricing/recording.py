@@ -20,12 +20,12 @@ from ranksim.core.contract.quantities import Frozen
 from ranksim.core.contract.views import created_by
 from ranksim.core.contract.yamlfile import read_yaml, refuse_yaml
 from ranksim.core.errors import BadInput
-from ranksim.core.records import OFTEN, Passed, parsed_object, read_access_log, read_lines
+from ranksim.core.records import OFTEN, Passed, decoded, log_line, parsed_object, read_raw_lines
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.routes import match, path_values
 from ranksim.core.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
 from ranksim.planner.pricing.recorded_sides import reasons_text
-from ranksim.planner.pricing.recorded_tables import exchange_of, is_table, read_table
+from ranksim.planner.pricing.recorded_tables import Bad, exchange_of, is_table, read_table
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted, shares
 
@@ -45,6 +45,7 @@ REFERENCES = {
 BODIES = ("POST", "PATCH")
 BODILESS = ("webhooks.test",)
 
+UNREADABLE = "in lines or rows that cannot be read"
 NO_ACCOUNT = "without an account"
 
 Refers = tuple[tuple[str, str], ...]
@@ -92,6 +93,7 @@ class Recording:
     """Calls in order of time, why others cannot be made again, the keys, and what was there before.
 
     `before` maps (account, resource) to the ids that calls name and no recorded call made, ascending.
+    `first_bad` says what is wrong with the first row that was skipped.
     """
 
     where: str
@@ -99,6 +101,7 @@ class Recording:
     left_out: Counter[str] = field(default_factory=Counter)
     keys: dict[str, TraceKey] = field(default_factory=dict)
     before: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    first_bad: str = ""
 
     def __repr__(self) -> str:
         calls, accounts = units.many(len(self.calls), "call"), units.many(len(self.accounts), "account")
@@ -114,6 +117,11 @@ class Recording:
         """The kinds of the jobs that calls ask for; a rank run where a call does not say."""
         bodies = (call.body or {} for call in self.calls if call.operation == "jobs.create")
         return {str(body.get("kind", JobKind.RANK_RUN)) for body in bodies}
+
+    def leave_out(self, error: BadInput) -> None:
+        """Count a row that cannot be read."""
+        self.left_out[UNREADABLE] += 1
+        self.first_bad = self.first_bad or str(error)
 
     def each(self, tell: Tell) -> Iterator[tuple[int, RecordedCall]]:
         """Yield every call with its number; `tell` reports how many have passed."""
@@ -159,38 +167,48 @@ def read_recording(
     *,
     columns_are: Mapping[str, str] | None = None,
     account_from: str = "",
+    skip_bad: bool = False,
 ) -> Recording:
     """Read a trace, an access log in common or combined format, or a table; .gz and .xz too. Raises BadInput.
 
     A table is a CSV file, or Parquet; `columns_are` says which column holds a field, as `read_table` has it.
     `account_from` says what names the account of a call: of an access log `user` or `address`, which is the
-    default; of a table a column; of a trace a request header instead of the key's account. `progress` is told
-    how much has been read; without it a notebook shows that.
+    default; of a table a column; of a trace a request header instead of the key's account. `skip_bad` leaves
+    lines of logs and rows of tables out that cannot be read. `progress` is told how much has been read;
+    without it a notebook shows that.
     """
     with noted("reading", progress) as tell:
-        return _read(Path(path), rules, shares(tell), dict(columns_are or {}), account_from)
+        return _read(Path(path), rules, shares(tell), dict(columns_are or {}), account_from, skip_bad)
 
 
 def _read(
-    path: Path, rules: Sequence[RecordingRule], passed: Passed, columns_are: dict[str, str], account_from: str
+    path: Path,
+    rules: Sequence[RecordingRule],
+    passed: Passed,
+    columns_are: dict[str, str],
+    account_from: str,
+    skip_bad: bool,
 ) -> Recording:
     refuse_yaml(path, "trace")
-    keys: Mapping[str, TraceKey] = {}
+    made = Recording(str(path))
+    bad = made.leave_out if skip_bad else _refuse
     if columns_are or is_table(path):
         if account_from and columns_are.setdefault("account", account_from) != account_from:
             raise BadInput(f"{path}: --columns-are and --account-from name two columns of accounts; give one")
-        exchanges = read_table(path, columns_are, passed)
-    elif next(read_lines(path), "").lstrip().startswith("{"):
+        exchanges = read_table(path, columns_are, passed, bad)
+    elif next(read_raw_lines(path), b"").lstrip().startswith(b"{"):
+        if skip_bad:
+            raise BadInput(f"{path}: is a trace, of which nothing is skipped; leave --skip-bad out")
         trace = Trace.read(path, passed)
-        keys, exchanges = trace.header.keys, _of_trace(trace, account_from)
+        made.keys, exchanges = dict(trace.header.keys), _of_trace(trace, account_from)
     else:
-        exchanges = _of_log(path, passed, account_from)
-    made = Recording(str(path), keys=dict(keys))
+        exchanges = _of_log(path, passed, account_from, bad)
     _add(made, exchanges, rules)
     if not made.calls:
         why = reasons_text(dict(made.left_out.most_common(3)), "it holds none")
         account = "say with --account-from what names the customers"
         remedy = account if NO_ACCOUNT in made.left_out else "record calls of this API"
+        remedy = made.first_bad or remedy
         raise BadInput(f"{path}: no call of it can be replayed ({why}); {remedy}")
     made.calls.sort(key=lambda call: call.at)
     seen: dict[tuple[str, str], dict[str, None]] = {}
@@ -231,14 +249,26 @@ def _of_trace(trace: Trace, account_from: str) -> Iterator[Exchange]:
         yield exchange.model_copy(update={"account": account})
 
 
-def _of_log(path: Path, passed: Passed, account_from: str) -> Iterator[Exchange]:
+def _refuse(error: BadInput) -> None:
+    raise BadInput(
+        f"{error}; or leave out what cannot be read with `ranksim price import --skip-bad`"
+    ) from None
+
+
+def _of_log(path: Path, passed: Passed, account_from: str, bad: Bad) -> Iterator[Exchange]:
     """Read an access log as exchanges of its clients: their addresses, or the users they log in as."""
     if account_from not in ("", "address", "user"):
         raise BadInput(
             f"{path}: --account-from: an access log has user or address, found {account_from!r}; "
             "write its calls as CSV, with a column for it"
         )
-    for number, line in enumerate(read_access_log(path, passed), 1):
+    for number, raw in enumerate(read_raw_lines(path, passed), 1):
+        where = f"{path}:{number}"
+        try:
+            line = log_line(where, decoded(where, raw))
+        except BadInput as error:
+            bad(error)
+            continue
         account = line.user if account_from == "user" else line.client
         yield exchange_of(f"line {number}", line.t, account, line.method, line.path, line.status)
 
