@@ -2,13 +2,15 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 
+from ranksim.core.errors import BadInput, one_among
 from ranksim.report.options import SettingFlags, blaming_settings
+from ranksim.report.tables import ALL
 from ranksim.report.terminal import check_results
 
 AccountName = Annotated[str, typer.Option(help="Which account of the scenario; its only one if none.")]
@@ -22,13 +24,14 @@ def command(
     read: Callable[..., Any] = dict,
     *,
     with_settings: Callable[..., dict[str, Any]] | None = None,
+    tables: Collection[str] = (),
 ) -> Callable[..., None]:
     """Return a question as a command: flags for its parameters, and for those of `give` but its first.
 
     `give` takes the answer first; its `out` and `plots` are checked before the question is asked. A parameter
     `tracked` of the question is `read` from more `flags`, which have annotations by name.
     `with_settings` takes the flags --set and the parameters, and returns those that change; without it there
-    is no such flag.
+    is no such flag. Of `tables` are those that a parameter of that name of `give` may name, beside "all".
     """
     own = dict(inspect.signature(question).parameters)
     postponed = [parameter.name for parameter in own.values() if isinstance(parameter.annotation, str)]
@@ -41,6 +44,9 @@ def command(
     @functools.wraps(question)
     def run(**given: Any) -> None:
         check_results(given["out"], given["plots"], given.get("csv"))
+        for name in given.get("tables") or ():
+            if name not in (ALL, *tables):
+                raise BadInput(f"--tables: expected {ALL} or {one_among(tables, name)}")
         settings = given.pop("set", None)
         if with_settings is not None and settings:
             with blaming_settings():

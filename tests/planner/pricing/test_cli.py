@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import ranksim as rs
 from ranksim.cli import app
 from ranksim.core.errors import BadInput
+from ranksim.planner.pricing.cli import ASKED
 from ranksim.planner.pricing.columns import account_number, read_columns, read_names
 
 ROOT = Path(__file__).parents[3]
@@ -304,11 +305,29 @@ def test_tables_are_shown_on_request(tmp_path: Path) -> None:
     assert (code, titles(text)) == (0, [*TITLES[4:]])
 
 
-def test_the_answer_to_a_question_is_not_lost_where_a_table_is_named_wrongly(tmp_path: Path) -> None:
-    code, text, err = told("back-test", str(EXAMPLES / "trace.jsonl"), "--plan", "pro", "--tables", "invoice")
+def test_a_table_that_no_answer_has_is_refused_at_once() -> None:
+    code, text, err = told("back-test", "not there", "--tables", "invoice", COLUMNS="300")
+    names = "terms, invoices, refusals, changes, calls, censored, customers"
+    expected = f"expected all or one of {names}, found 'invoice'; did you mean 'invoices'?"
+    assert (code, text, err) == (2, "", f"ranksim: --tables: {expected}\n")
+
+
+def test_the_answer_to_a_question_is_not_lost_where_it_lacks_a_table(tmp_path: Path) -> None:
+    words = ["back-test", str(EXAMPLES / "trace.jsonl"), "--plan", "pro", "--tables", "censored"]
+    code, text, err = told(*words, COLUMNS="300")
     assert (code, text.startswith("Of 16 calls replayed")) == (2, True)
-    expected = "expected all or one of invoices, found 'invoice'; did you mean 'invoices'?"
-    assert err == f"ranksim: --tables: {expected}\n"
+    assert err == "ranksim: --tables: expected all or one of invoices, found 'censored'\n"
+
+
+@pytest.mark.parametrize("command", ASKED)
+def test_every_table_that_is_printed_can_be_named(command: str) -> None:
+    made = {
+        "compare": ("compare", "own_account"), "break-even": ("break_even",), "pareto": ("pareto",),
+        "back-test": ("back_test", "column_back_test", "recorded_sides"), "search": ("search",),
+    }  # fmt: skip
+    sources = [(ROOT / f"src/ranksim/planner/pricing/{name}.py").read_text("utf-8") for name in made[command]]
+    printed = {name for text in sources for name in re.findall(r'(?:of_table|terms_view)\(\s*"(\w+)"', text)}
+    assert printed == set(ASKED[command][2].split())
 
 
 PRICE = "policy.catalogue.plans.pro.price"

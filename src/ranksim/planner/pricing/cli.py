@@ -369,15 +369,25 @@ def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: boo
     ]
 
 
-ASKED: dict[str, tuple[Callable[..., flags.Answered], str]] = {
-    "compare": (compare, "Catalogue A against catalogue B on the same customers."),
-    "break-even": (break_even, "At which price and ceiling each plan breaks even."),
-    "pareto": (pareto, "Margin against blocked customers over a grid."),
-    "back-test": (back_test, "Recorded calls under other plans, and their invoices."),
-    "search": (search, "The best catalogue of a grid for recorded customers."),
+ASKED: dict[str, tuple[Callable[..., flags.Answered], str, str]] = {
+    "compare": (
+        compare,
+        "Catalogue A against catalogue B on the same customers.",
+        "changes differences margins needs",
+    ),
+    "break-even": (break_even, "At which price and ceiling each plan breaks even.", "plans trials"),
+    "pareto": (pareto, "Margin against blocked customers over a grid.", "points"),
+    "back-test": (
+        back_test,
+        "Recorded calls under other plans, and their invoices.",
+        "terms invoices refusals changes calls censored customers",
+    ),
+    "search": (search, "The best catalogue of a grid for recorded customers.", "candidates tornado"),
 }
+"""Name of a command to its function, its short help, and the tables that it may print."""
+
 QUESTIONS = {
-    name: (command(function, flags.give, with_settings=flags.with_settings), line)
-    for name, (function, line) in ASKED.items()
+    name: (command(function, flags.give, with_settings=flags.with_settings, tables=tables.split()), line)
+    for name, (function, line, tables) in ASKED.items()
 }
 """Name of a command to its function and its short help."""
