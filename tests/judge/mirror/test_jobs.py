@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim import cli
-from ranksim.core.clock import DAY, MINUTE, SECOND, iso
+from ranksim.core.clock import DAY, HOUR, MINUTE, SECOND, iso
 from ranksim.core.contract.quantities import Distribution
 from ranksim.inference.estimate import Estimate
 from ranksim.judge.mirror.fitted import FEWEST
-from ranksim.judge.mirror.jobs import by_chance, fit_jobs, schedules
+from ranksim.judge.mirror.jobs import by_chance, fit_jobs, left_out, schedules, starts_of
 from ranksim.testing import Server
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.world import World
@@ -98,6 +98,30 @@ def test_jobs_are_watched_for_from_the_oldest_of_any_kind_to_the_mirror() -> Non
     assert (name, seen.daily.mean, seen.client["every"]) == ("acme-crawl", 0.5, "2d")
     assert seen.daily.low is not None
     assert seen.daily.low < 0.2
+
+
+def listed_briefs(*starts: tuple[str, int]) -> list[dict[str, Any]]:
+    briefs = [{**brief, "keyword": "seo"} for brief in jobs_at(*starts)]
+    return starts_of({"keyword_briefs.list": [{**brief, "kind": None} for brief in briefs]})
+
+
+def test_briefs_are_refreshed_by_the_calendar_or_by_rate_and_what_is_left_out_is_said() -> None:
+    hosts = {name: f"{name}.example" for name in "abcd"}
+    weekly = listed_briefs(*((name, (7 * n + 5) * DAY + 9 * HOUR) for name in "abcd" for n in range(4)))
+    [(name, client)] = schedules(weekly, "acme", hosts)
+    assert (name, client) == ("acme-keyword_briefs", {
+        "kind": "brief_refresher", "account": "acme", "keywords": 4, "every": "week", "at": "09:00",
+        "weekday": "tuesday",
+    })  # fmt: skip
+    draw = random.Random(5)
+    seldom = listed_briefs(*(("a", int(draw.uniform(0, 90) * DAY)) for _ in range(40)))
+    assert list(schedules(seldom, "acme", hosts)) == []
+    [(name, seen)] = by_chance(seldom, "acme", (), (0, 90 * DAY))
+    assert (name, seen.client["mix"]) == ("acme-keyword_briefs", {"keyword_briefs.create": 1})
+    assert list(left_out(seldom, "acme", {name})) == []
+    [said] = left_out(seldom[:7], "acme", ())
+    assert "keyword_briefs came 7 times, by no calendar and too seldom for a rate" in said
+    assert "add one of kind brief_refresher" in said
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "kind": "caller", "account": "acme", "key": "second", "arrivals": "poisson", "every": "30m",
                 "mix": dict.fromkeys(READS, 1),
             },
+            "briefs": {"kind": "brief_refresher", "account": "acme", "key": "main", "keywords": 3},
         },
         "pools": {
             "rank_run": {
@@ -58,7 +59,7 @@ def test_a_trace_alone_makes_a_twin_whose_answers_say_what_is_made_up(recorded: 
     assert "endpoint-1: fitted to 100 attempts: the median is answered in 300ms" in said
     assert re.search(r"rank_run: fitted to (9\d|100) jobs: the median ends ", said)
     world = rs.Scenario.load(out / "world.yaml")
-    assert set(world.clients) == {"acme-rank_run", "acme/second-calls"}
+    assert set(world.clients) == {"acme-rank_run", "acme-keyword_briefs", "acme/second-calls"}
     calls = world.clients["acme/second-calls"].model_dump()
     assert set(calls["mix"]) == set(READS)
     assert world.receivers["endpoint-1"].latency.durations == (300_000,)
@@ -90,7 +91,7 @@ def test_what_a_trace_shows_besides_joins_what_was_read(recorded: Path) -> None:
     [both] = with_recorded(type(read.reading)((listed,), {}), read).accounts
     assert len(both.lists["jobs.list"]) == 100
     twin = world_of(read.reading, "there", read.now)
-    assert set(twin.scenario["clients"]) == {"acme-rank_run"}
+    assert set(twin.scenario["clients"]) == {"acme-rank_run", "acme-keyword_briefs"}
 
 
 def test_a_trace_without_an_account_is_refused_with_what_to_record(tmp_path: Path) -> None:

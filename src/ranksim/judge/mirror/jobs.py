@@ -1,4 +1,4 @@
-"""How jobs run and when they are started, as the jobs show that an account lists."""
+"""How jobs run and when they and briefs are started, as those show that an account lists."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ PERIODS = {12 * HOUR: "12h", DAY: "day", 7 * DAY: "week"}
 
 SLACK = 0.05
 """How far the usual time between two starts of a domain may be from a period."""
+
+BRIEFS = "keyword_briefs"
+"""What briefs are called beside the kinds of jobs."""
 
 FEWEST_STARTS = 3
 """Starts of a domain from which on a calendar is looked for."""
@@ -53,7 +56,8 @@ def by_chance(
 ) -> Iterator[tuple[str, Seen]]:
     """Yield by name a client for each kind that an account starts often, at no calendar.
 
-    Jobs were seen in the time `watched`, and before from the oldest of any kind on.
+    Jobs were seen in the time `watched`, and before from the oldest of any kind on. Briefs are started for
+    one keyword at a time.
     """
     starts: dict[str, list[Micros]] = {}
     for job in jobs:
@@ -61,10 +65,27 @@ def by_chance(
             starts.setdefault(str(job.get("kind")), []).append(at)
     watched = min([watched[0], *(min(instants) for instants in starts.values())]), watched[1]
     for kind, instants in starts.items():
-        mix = {"jobs.create": {"body": {"kind": kind}}}
+        mix = {"keyword_briefs.create": 1} if kind == BRIEFS else {"jobs.create": {"body": {"kind": kind}}}
         name = f"{account}-{kind}"
         if name not in scheduled and (seen := caller(account, None, mix, sorted(instants), watched)):
             yield name, seen
+
+
+def starts_of(lists: Mapping[str, Iterable[Item]]) -> list[Item]:
+    """Return the jobs that are listed, and the briefs as if they were jobs."""
+    briefs = lists.get("keyword_briefs.list", ())
+    return [*lists.get("jobs.list", ()), *({**brief, "kind": BRIEFS} for brief in briefs)]
+
+
+def left_out(jobs: Iterable[Item], account: str, clients: Container[str]) -> Iterator[str]:
+    """Say of which kinds no client starts any, and how to have one."""
+    for kind, count in Counter(str(job.get("kind")) for job in jobs).items():
+        if f"{account}-{kind}" not in clients:
+            client = "brief_refresher" if kind == BRIEFS else "schedule"
+            yield (
+                f"{account}: {kind} came {units.many(count, 'time')}, by no calendar and too seldom for a "
+                f"rate, so no client starts any here; add one of kind {client} to world.yaml"
+            )
 
 
 def schedules(
@@ -90,12 +111,19 @@ def schedules(
         yield (
             f"{account}-{kind}",
             {
-                "kind": "schedule", "account": account, "job": kind, "every": PERIODS[period],
-                "at": f"{first // HOUR:02}:{first % HOUR // MINUTE:02}",
-                "domains": "all" if len(regular) == len(hosts) else sorted(regular),
-                **_weekday(period, regular),
+                **_work(kind, period, regular, len(hosts)), "account": account, "every": PERIODS[period],
+                "at": f"{first // HOUR:02}:{first % HOUR // MINUTE:02}", **_weekday(period, regular),
             },
         )  # fmt: skip
+
+
+def _work(kind: str, period: Micros, regular: Mapping[str, Sequence[Micros]], hosts: int) -> dict[str, Any]:
+    """What is started each time, by which kind of client."""
+    if kind == BRIEFS:
+        starts = [at for each in regular.values() for at in each]
+        occasions = len({at // period for at in starts})
+        return {"kind": "brief_refresher", "keywords": round(len(starts) / occasions)}
+    return {"kind": "schedule", "job": kind, "domains": "all" if len(regular) == hosts else sorted(regular)}
 
 
 def _weekday(period: Micros, starts: Mapping[str, Sequence[Micros]]) -> dict[str, str]:

@@ -20,6 +20,7 @@ OWNED = (
     "labels.list",
     "competitors.list",
     "jobs.list",
+    "keyword_briefs.list",
     "webhook_deliveries.list",
 )
 """Lists that tell what an account tracks and has run; keywords are counted by their lists."""

@@ -18,7 +18,8 @@ from ranksim.judge.mirror.reading import KEYWORDS, OWNED, Item, ReadAccount, Rea
 SINGLES = ("account.get", "account.entitlements", "account.usage", "slots.get")
 """Objects that tell of an account as a whole."""
 
-STARTS = "jobs.create"
+STARTS = ("jobs.create", "keyword_briefs.create")
+"""Calls that are seen by what they made."""
 
 LISTS = {operation.partition(".")[0]: operation for operation in (*OWNED, KEYWORDS)}
 """The list that items of a resource stand in, whichever operation showed them."""
@@ -28,7 +29,7 @@ LISTS = {operation.partition(".")[0]: operation for operation in (*OWNED, KEYWOR
 class TracedAccounts:
     """A trace as a reading of `host`, from `began` to `now` (µs).
 
-    `calls` are those of each key, but for starts of jobs.
+    `calls` are those of each key, but for `STARTS`.
     """
 
     reading: Reading
@@ -49,7 +50,7 @@ def read_recorded(source: Path | Trace) -> TracedAccounts:
         key, operation = exchange.api_key, operation_of(exchange)
         if not key or operation not in OPERATIONS:
             continue
-        if operation != STARTS:
+        if operation not in STARTS:
             calls.setdefault(key, []).append((exchange.sent, operation))
         owner, data = owners.get(key), _data(exchange)
         if owner is None or data is None:
@@ -58,6 +59,8 @@ def read_recorded(source: Path | Trace) -> TracedAccounts:
             singles.setdefault(owner, {})[operation] = data
         resource = operation.partition(".")[0]
         if resource in LISTS:
+            if operation == "keyword_briefs.create" and isinstance(data, dict):
+                data = data.get("briefs")  # of one request (U109)
             rows = [row for row in (data if isinstance(data, list) else [data]) if isinstance(row, dict)]
             stated = items.setdefault(owner, {}).setdefault(LISTS[resource], {})
             stated |= {str(row["id"]): row for row in rows if "id" in row}
@@ -81,7 +84,7 @@ def with_recorded(reading: Reading, recorded: TracedAccounts) -> Reading:
     for read in reading.accounts:
         other = beside.get(read.single("account.get").get("id"))
         lists = {name: list(rows) for name, rows in read.lists.items()}
-        for name in ("jobs.list", "webhook_deliveries.list"):
+        for name in ("jobs.list", "keyword_briefs.list", "webhook_deliveries.list"):
             rows = {str(row.get("id")): row for row in (other.lists.get(name, ()) if other else ())}
             lists[name] = list((rows | {str(row.get("id")): row for row in lists.get(name, ())}).values())
         accounts.append(ReadAccount(read.name, read.environment, read.keys, read.singles, lists, read.lacks))

@@ -17,7 +17,7 @@ from ranksim.core.contract.facts import SPENDING_OPERATIONS
 from ranksim.core.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.quantities import Distribution
-from ranksim.judge.mirror.jobs import by_chance, fit_jobs, jobs_fitted, schedules
+from ranksim.judge.mirror.jobs import by_chance, fit_jobs, jobs_fitted, left_out, schedules, starts_of
 from ranksim.judge.mirror.reading import KEYWORDS, Item, ReadAccount, Reading, shows_count
 from ranksim.judge.mirror.receivers import fit_receivers
 from ranksim.judge.mirror.recorded import TracedAccounts, mixes
@@ -358,7 +358,7 @@ def _clients(
     read: ReadAccount, account: str, now: Micros, recorded: TracedAccounts | None, notes: list[str]
 ) -> dict[str, Any]:
     """Clients that start jobs as the account did, and call as its keys were seen to."""
-    jobs = read.lists.get("jobs.list", ())
+    jobs = starts_of(read.lists)
     clients = dict(schedules(jobs, account, _hosts(read)))
     if clients:
         notes.append(f"started by the calendar there, and so here: {', '.join(clients)}")
@@ -369,6 +369,7 @@ def _clients(
         if each := caller(account, key, mix, instants, watched):
             seen[f"{key}-calls"] = each
     notes += [each.sentence(name) for name, each in seen.items()]
+    notes += left_out(jobs, account, clients.keys() | seen.keys())
     return clients | {name: each.client for name, each in seen.items()}
 
 
