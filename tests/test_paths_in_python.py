@@ -33,6 +33,21 @@ FEW: dict[str, Any] = {"replications": 2, "compiled": False}
 capacity, price = rs.capacity, rs.price
 
 
+def test_columns_are_made_kept_and_tried_by_paths(tmp_path: Path, policy: str) -> None:
+    pytest.importorskip("pyarrow", reason="Parquet needs the extra `plots`")
+    file, names = (str(tmp_path / name) for name in ("calls.parquet", "names.csv"))
+    price.save_columns(price.columns_of(TRACE, accounts=ACCOUNTS), file, names=names)
+    made = price.read_columns(file, names)
+    assert [account.name for account in made.accounts] == ["acme"]
+    tried = [
+        price.back_test_columns(columns, [price.Side(TIGHTER)], policy=policy, compiled=False)
+        for columns in (file, made)
+    ]
+    assert tried[0].served[0].cost.sum() == tried[1].served[0].cost.sum() > 0
+    with pytest.raises(BadInput, match=r"give it to ranksim price back-test, or rs.price.back_test_columns"):
+        price.back_test(file, [price.Side(TIGHTER)])
+
+
 @pytest.fixture
 def policy(tmp_path: Path) -> str:
     path = tmp_path / "policy.yaml"

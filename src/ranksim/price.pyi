@@ -6,9 +6,15 @@ from ranksim.planner.pricing.bills import needs as needs
 from ranksim.planner.pricing.break_even import BreakEven as BreakEven
 from ranksim.planner.pricing.break_even import break_even as break_even
 from ranksim.planner.pricing.catalogues import read_catalogue as read_catalogue
+from ranksim.planner.pricing.column_back_test import ColumnBackTest as ColumnBackTest
+from ranksim.planner.pricing.column_back_test import back_test_columns as back_test_columns
+from ranksim.planner.pricing.columns import Columns as Columns
+from ranksim.planner.pricing.columns import read_columns as read_columns
+from ranksim.planner.pricing.columns import save_columns as save_columns
 from ranksim.planner.pricing.compare import Comparison as Comparison
 from ranksim.planner.pricing.compare import compare as compare
 from ranksim.planner.pricing.demand import Demand as Demand
+from ranksim.planner.pricing.importing import columns_of as columns_of
 from ranksim.planner.pricing.own_account import AccountComparison as AccountComparison
 from ranksim.planner.pricing.own_account import compare_account as compare_account
 from ranksim.planner.pricing.pareto import Frontier as Frontier

@@ -33,7 +33,8 @@ USES = {
     "accounts": "says what accounts had; give it to ranksim price back-test as --accounts",
     "result": "is a result as JSON; a run's directory, of --out, is what ranksim why takes",
     "trace": "is a trace; give it to ranksim compare, or to ranksim price back-test",
-    "columns": "has recorded calls as columns; give it to ranksim price back-test",
+    "columns": "has recorded calls as columns; give it to ranksim price back-test, "
+    "or rs.price.back_test_columns",
 }
 
 BEGIN = {b'{"ranksim_trace"': "trace", b"PAR1": "columns"}

@@ -273,9 +273,9 @@ def _of_columns(
     recording: Path, sides: Sides, policy: Path | None, seed: int, names: Path | None
 ) -> "ColumnBackTest":
     from ranksim.planner.pricing.column_back_test import back_test_columns
-    from ranksim.planner.pricing.columns import read_columns, read_names
+    from ranksim.planner.pricing.columns import read_columns
 
-    columns = read_columns(recording, None if names is None else read_names(names))
+    columns = read_columns(recording, names)
     of = sides(all(spec.plan for spec in columns.specs.values()))
     with show_progress("serving recorded calls") as tell:
         return back_test_columns(columns, of, policy=flags.policy_of_flag(policy), seed=seed, progress=tell)

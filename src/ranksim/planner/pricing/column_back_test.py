@@ -20,7 +20,7 @@ from ranksim.planner.pricing import recorded_sides as recorded
 from ranksim.planner.pricing.audit import Audit, audit, sample
 from ranksim.planner.pricing.catalogues import terms_view
 from ranksim.planner.pricing.column_run import BilledMonths, ColumnRun, newly_refused, refusals_of, tally
-from ranksim.planner.pricing.columns import Columns
+from ranksim.planner.pricing.columns import Columns, read_columns
 from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted, part
@@ -255,7 +255,7 @@ def _days_by_account(days: Integers) -> dict[int, list[int]]:
 
 
 def back_test_columns(
-    columns: Columns,
+    columns: Columns | str | Path,
     sides: Sequence[Side],
     *,
     policy: Policy | str | Path | None = None,
@@ -266,10 +266,12 @@ def back_test_columns(
 ) -> ColumnBackTest:
     """Serve all recorded calls under one side or two, in one pass over the columns.
 
-    One call in a thousand is made again at a service and compared, unless `audited` is False.
-    `progress` is told how many were served, and that they are compared; without it a notebook shows that.
-    Raises BadInput.
+    Columns and policy may be files. One call in a thousand is made again at a service and compared, unless
+    `audited` is False. `progress` is told how many were served, and that they are compared; without it a
+    notebook shows that. Raises BadInput.
     """
+    if not isinstance(columns, Columns):
+        columns = read_columns(columns)
     base = policy_of(policy)
     sides, terms, taken_over = recorded.running_alike(sides)
     runs = [ColumnRun(columns, side, base, seed, compiled) for side in sides]

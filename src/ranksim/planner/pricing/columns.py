@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
@@ -148,20 +149,33 @@ def account_number(name: str, salt: str) -> int:
 # Files
 
 
-def save_columns(columns: Columns, path: Path, salt: str) -> None:
-    """Write columns as Parquet, accounts by their salted numbers. Raises BadInput without pyarrow."""
+def save_columns(
+    columns: Columns, path: str | Path, salt: str | None = None, *, names: str | Path | None = None
+) -> None:
+    """Write columns as Parquet, accounts by their salted numbers; without a salt one is drawn, and forgotten.
+
+    The number and the name of each account are written as CSV to `names`, to be kept apart from the columns.
+    Raises BadInput without pyarrow, and where files cannot be written.
+    """
     parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
     arrow = imported("pyarrow", "columns need pyarrow", "plots")
-    salted = columns.renamed(lambda name: str(account_number(name, salt)))
+    drawn = token_hex(16) if salt is None else salt
+    number = {account.name: str(account_number(account.name, drawn)) for account in columns.accounts}
+    salted = columns.renamed(number.__getitem__)
     types = {"int8": arrow.int8(), "int16": arrow.int16(), "int32": arrow.int32(), "int64": arrow.int64()}
     schema = arrow.schema(
         [(name, types[kind]) for name, kind in COLUMNS.items()],
         metadata={COLUMNS_KEY: json.dumps(_header(salted), separators=(",", ":")).encode()},
     )
-    with new_file(path) as temporary, parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
+    with (
+        new_file(Path(path)) as temporary,
+        parquet.ParquetWriter(temporary, schema, compression="zstd") as writer,
+    ):
         for chunk in salted.chunks():
             arrays = [arrow.array(chunk[name].astype(kind)) for name, kind in COLUMNS.items()]
             writer.write_table(arrow.Table.from_arrays(arrays, schema=schema), row_group_size=CHUNK)
+    if names is not None:
+        save_csv([{"number": number, "name": name} for name, number in number.items()], Path(names))
 
 
 ACCOUNTS = TypeAdapter(tuple[ColumnAccount, ...])
@@ -182,16 +196,8 @@ def _header(columns: Columns) -> dict[str, Any]:
     return {"version": VERSION, "accounts": accounts} | {name: getattr(columns, name) for name in KEPT}
 
 
-def save_names(columns: Columns, path: Path, salt: str) -> None:
-    """Write the number and the name of each account as CSV, to be kept apart from the columns."""
-    rows = [
-        {"number": account_number(account.name, salt), "name": account.name} for account in columns.accounts
-    ]
-    save_csv(rows, path)
-
-
-def read_names(path: Path) -> dict[str, str]:
-    """Read what `save_names` wrote. Raises BadInput."""
+def read_names(path: str | Path) -> dict[str, str]:
+    """Read the names that `save_columns` wrote. Raises BadInput."""
     rows = list(csv.reader(read_lines(path)))
     if not rows or rows[0] != ["number", "name"] or any(len(row) != 2 for row in rows):
         raise BadInput(
@@ -200,8 +206,12 @@ def read_names(path: Path) -> dict[str, str]:
     return dict(rows[1:])
 
 
-def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
-    """Read a file that `save_columns` wrote; `names` maps its numbers to names to show. Raises BadInput."""
+def read_columns(path: str | Path, names: dict[str, str] | str | Path | None = None) -> Columns:
+    """Read a file that `save_columns` wrote; `names` maps its numbers to names to show. Raises BadInput.
+
+    They may be the file that was written beside it.
+    """
+    path = Path(path)
     parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
     arrow = imported("pyarrow", "columns need pyarrow", "plots")
     if path.is_file() and not is_parquet(path):
@@ -232,7 +242,7 @@ def read_columns(path: Path, names: dict[str, str] | None = None) -> Columns:
                 made[name] = batch.column(name).to_numpy()
             yield made
 
-    shown_as = names or {}
+    shown_as = read_names(names) if isinstance(names, str | Path) else names or {}
     accounts = tuple(replace(account, name=shown_as.get(account.name, account.name)) for account in accounts)
     return Columns(str(path), accounts, chunks=chunks, **{name: header[name] for name in KEPT})
 

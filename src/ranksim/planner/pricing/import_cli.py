@@ -64,12 +64,10 @@ def import_recording(
 
     Example: ranksim price import examples/pricing/trace.jsonl --columns calls.parquet
     """
-    from secrets import token_hex
-
     from ranksim.core.extras import imported
     from ranksim.core.files import check_outputs
     from ranksim.planner.pricing.back_test import read_accounts
-    from ranksim.planner.pricing.columns import save_columns, save_names
+    from ranksim.planner.pricing.columns import save_columns
     from ranksim.planner.pricing.importing import columns_of
     from ranksim.planner.pricing.recorded_sides import reasons_text
     from ranksim.planner.pricing.recording import read_recording, read_rules
@@ -86,10 +84,7 @@ def import_recording(
             columns_are=fields, account_from=account_from, skip_bad=skip_bad,
         )  # fmt: skip
         made = columns_of(calls, accounts=described, keywords=keywords, progress=part(tell, 0.5, 1.0))
-        drawn = token_hex(16) if salt is None else salt
-        save_columns(made, columns, drawn)
-        if names is not None:
-            save_names(made, names, drawn)
+        save_columns(made, columns, salt, names=names)
     first_bad = calls.first_bad and f"The first that cannot be read is {calls.first_bad}.\n"
     print_out(
         f"{units.many(made.calls, 'call')} of {units.many(len(made.accounts), 'account')}, {_span(calls)}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,9 @@ from ranksim.planner.fleet.rows import (
     Records,
     to_records,
 )
+from ranksim.planner.pricing.back_test import read_accounts
 from ranksim.planner.pricing.columns import CHUNK, OUTCOME_OF, ColumnAccount, Columns
-from ranksim.planner.pricing.recording import RecordedCall, Recording, why_unrepeatable
+from ranksim.planner.pricing.recording import RecordedCall, Recording, read_recording, why_unrepeatable
 from ranksim.planner.pricing.replay import RESOURCES, specs_of
 from ranksim.report.progress import Tell, noted
 
@@ -104,17 +106,22 @@ class Owner:
 
 
 def columns_of(
-    recording: Recording,
+    recording: Recording | str | Path,
     *,
-    accounts: Mapping[str, AccountSpec] | None = None,
+    accounts: Mapping[str, AccountSpec] | str | Path | None = None,
     keywords: int = 50,
     seed: int = 1,
     progress: Tell | None = None,
 ) -> Columns:
     """Make columns of a recording. What nobody says of an account is taken from what its calls name.
 
-    `progress` is told how many calls were made into rows; without it a notebook shows that.
+    Recording and accounts may be files. `progress` is told how many calls were made into rows; without it a
+    notebook shows that. Raises BadInput.
     """
+    if not isinstance(recording, Recording):
+        recording = read_recording(recording)
+    if isinstance(accounts, str | Path):
+        accounts = read_accounts(accounts)
     importer = _Importer(recording, accounts or {}, keywords, seed)
     with noted("making columns", progress) as tell:
         rows = list(importer.rows(tell))

@@ -228,7 +228,7 @@ def search(
     round; without it a notebook shows that.
     """
     if not isinstance(columns, Columns):
-        columns = read_columns(Path(columns))
+        columns = read_columns(columns)
     catalogue, base = catalogue_of(catalogue), policy_of(policy)
     points = points_of(grid)
     if not 0 < risk < 1:
