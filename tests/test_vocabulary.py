@@ -96,6 +96,12 @@ def test_a_name_that_there_is_not_is_answered_with_those_that_there_are(answer: 
     assert "nonsense" in str(told.value)
 
 
+def test_every_frame_is_a_file_of_parquet(answer: Any, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    for name in answer.tables:
+        answer.frame(name).to_parquet(tmp_path / f"{name}.parquet")
+
+
 def test_every_table_is_a_frame_and_every_plot_axes(answer: Any) -> None:
     for name, rows in answer.tables.items():
         assert len(answer.frame(name)) == len(rows)

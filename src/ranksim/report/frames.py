@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+IN_MICROS = ("duration", "instant", "money")
+"""Units of numbers that are counted in µs or µUSD, a million to the second or dollar."""
+
+
 def save_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows as CSV under the names of the first one, the file whole or not at all. Raises BadInput."""
     with new_file(path) as temporary:
@@ -69,8 +73,8 @@ def rows_named(tables: Mapping[str, Sequence[Any]], name: str) -> list[Any]:
 def with_units_of_rows(frame: pd.DataFrame, columns: Sequence[str], unit: str = "") -> pd.DataFrame:
     """Return a frame whose rows have a `unit` with durations as timedeltas and money in dollars.
 
-    Instants are UTC datetimes. The column of units is `unit` or, unless named, that or `quantity`. Columns of
-    one kind alone have its type. A frame without units is returned as it is.
+    Instants are UTC datetimes. The column of units is `unit` or, unless named, that or `quantity`. A column
+    where these stand beside other numbers is of plain ones. A frame without units is returned as it is.
     """
     units = next((name for name in (unit, "unit", "quantity") if name in frame), None)
     if units is None:
@@ -78,7 +82,10 @@ def with_units_of_rows(frame: pd.DataFrame, columns: Sequence[str], unit: str = 
     pandas = imported("pandas", "frames need pandas", "plots")
     of_none = {"duration": "timedelta64[us]", "instant": "datetime64[us, UTC]"}
     for column in columns:
-        values = [in_unit(unit, given) for unit, given in zip(frame[units], frame[column], strict=True)]
+        pairs = list(zip(frame[units], frame[column], strict=True))
+        kinds = {unit if unit in of_none else "" for unit, given in pairs if pandas.notna(given)}
+        convert = in_unit if len(kinds) <= 1 else as_number
+        values = [convert(unit, given) for unit, given in pairs]
         typed = pandas.Series(values, index=frame.index, dtype=object).infer_objects()
         if typed.isna().all() and frame[units].nunique() == 1:
             typed = typed.astype(of_none.get(frame[units].iloc[0], float))
@@ -99,6 +106,11 @@ def in_unit(unit: str, value: float | None) -> Any:
         case "money":
             return value / MICRO_USD
     return value
+
+
+def as_number(unit: str, value: float | None) -> float | None:
+    """Return a number without a type: seconds, of an instant of the epoch; dollars; or the number itself."""
+    return value / MICRO_USD if value is not None and unit in IN_MICROS else value
 
 
 def with_number_ends(frame: pd.DataFrame) -> pd.DataFrame:

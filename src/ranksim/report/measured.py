@@ -10,7 +10,7 @@ from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.report import units
 from ranksim.report.answer import printed
-from ranksim.report.frames import in_unit, rows_named, with_number_ends, with_units_of_rows
+from ranksim.report.frames import as_number, in_unit, rows_named, with_number_ends, with_units_of_rows
 from ranksim.report.tables import Row, View, fragment
 
 if TYPE_CHECKING:
@@ -24,13 +24,6 @@ MOST_DRAWN = 12
 
 BESIDE_NAMES = 44
 """Characters of a line of the figure's title: names of metrics leave the Axes half of the width."""
-
-
-MICRO = 1_000_000
-"""µs of a second, and µUSD of a dollar."""
-
-IN_MICROS = ("duration", "instant", "money")
-"""Units of numbers that are counted in µs or µUSD."""
 
 
 class MetricEstimate(Estimate):
@@ -61,9 +54,10 @@ class MetricEstimate(Estimate):
 
         Raises BadInput where nothing was observed.
         """
-        if self.mean is None:
+        number = as_number(self.unit, self.mean)
+        if number is None:
             raise BadInput("metric: nothing was observed, so there is no number; `value` is None")
-        return self.mean / (MICRO if self.unit in IN_MICROS else 1)
+        return number
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return (*self, self.unit)

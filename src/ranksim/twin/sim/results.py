@@ -17,7 +17,7 @@ from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.report import document
 from ranksim.report.heading import ExpectationVerdict, run_overview, verdict_on
-from ranksim.report.measured import IN_MICROS, MetricComparison, MetricEstimate
+from ranksim.report.measured import MetricComparison, MetricEstimate
 from ranksim.report.readings import NO_READINGS
 from ranksim.report.units import difference_of, many
 from ranksim.twin.sim import tables
@@ -238,7 +238,7 @@ class Result:
         return with_number_ends(frame)
 
     def _by_replication(self, integers: bool) -> pd.DataFrame:
-        from ranksim.report.frames import with_units
+        from ranksim.report.frames import IN_MICROS, with_units
 
         pandas = imported("pandas", "frames need pandas", "plots")
         frame: pd.DataFrame = pandas.DataFrame(self.scalars, columns=self._names)

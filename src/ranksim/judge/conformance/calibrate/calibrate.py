@@ -8,7 +8,7 @@ is sound, so what is left is all that can be. Lengths and durations are measured
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +34,7 @@ from ranksim.report.table_spec import Row, Tables, TableSpec
 from ranksim.report.tables import View
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 
@@ -119,6 +120,17 @@ class Calibration(CalibrationOutcome, ReadyAnswer):
         lines.append(f"{len(self.statuses)} statuses seen, {measured}")
         lines += [f"  {policy_file.measure_text(measure)}" for measure in self.measures]
         return "\n".join(lines)
+
+    def _frame(self, name: str, rows: Sequence[Row], integers: bool) -> pd.DataFrame:
+        """Return rows of a table as a frame; options, of which some are words, are text in all rows."""
+        if name == "choices":
+            rows = [
+                row
+                | {"default": str(row["default"]), "left": [*map(str, row["left"])]}
+                | {"excluded": [one | {"value": str(one["value"])} for one in row["excluded"]]}
+                for row in rows
+            ]
+        return super(Calibration, self)._frame(name, rows, integers)
 
     def fields(self) -> dict[str, Any]:
         """The rules that deviate whatever is assumed."""
