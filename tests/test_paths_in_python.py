@@ -108,6 +108,19 @@ def test_capacity_is_asked_under_the_policy_of_a_file(asked: Callable[[Any], Any
     assert asked(policy) == asked(Path(policy)) == asked(rs.Policy.load(policy))
 
 
+def test_the_largest_portfolio_is_that_of_a_scenario_of_its_account_on_its_plan() -> None:
+    scenario = rs.Scenario.load(SCENARIO)
+    asked = capacity.largest(SCENARIO, grow="domains")
+    (account,) = scenario.accounts
+    named = capacity.largest(scenario, scenario.accounts[account].plan, account=account, grow="domains")
+    of_workload = capacity.largest(
+        capacity.workload_of(SCENARIO), asked.plan, scenario.policy, grow="domains"
+    )
+    assert asked.sentence == named.sentence == of_workload.sentence
+    with pytest.raises(BadInput, match="account: only a scenario has accounts"):
+        capacity.largest(Portfolio(), "pro", account=account)
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -1,4 +1,6 @@
 from ranksim.planner.capacity.fit_answer import Fit as Fit
+from ranksim.planner.capacity.largest import Largest as Largest
+from ranksim.planner.capacity.largest import largest as largest
 from ranksim.planner.capacity.outage import Outage as Outage
 from ranksim.planner.capacity.outage import disabled_after as disabled_after
 from ranksim.planner.capacity.outage import outage_cost as outage_cost
@@ -6,9 +8,7 @@ from ranksim.planner.capacity.outage_world import scenario_outage as scenario_ou
 from ranksim.planner.capacity.outage_world import simulate_outage as simulate_outage
 from ranksim.planner.capacity.plan_fit import fit as fit
 from ranksim.planner.capacity.planned import workload_of as workload_of
-from ranksim.planner.capacity.portfolio import Largest as Largest
 from ranksim.planner.capacity.portfolio import Portfolio as Portfolio
-from ranksim.planner.capacity.portfolio import largest as largest
 from ranksim.planner.capacity.queueing import Peak as Peak
 from ranksim.planner.capacity.slots import Churn as Churn
 from ranksim.planner.capacity.slots import slot_use as slot_use

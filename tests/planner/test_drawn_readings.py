@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from tests.kit.options import OPTIONS, changing
 
 import ranksim as rs
-import ranksim.planner.capacity.portfolio as portfolios
+import ranksim.planner.capacity.largest as portfolios
 import ranksim.planner.capacity.sync as syncing
 from ranksim.core.clock import MINUTE, SECOND
 from ranksim.core.contract.located import Located
 from ranksim.core.contract.register import register
+from ranksim.planner.capacity.largest import largest
 from ranksim.planner.capacity.planned import OwnAccount
-from ranksim.planner.capacity.portfolio import Portfolio, largest
+from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.sync import Sync, dealt, sync_time
 from ranksim.planner.capacity.workers_world import workers_of_scenario
 from ranksim.report.heading import answer_of

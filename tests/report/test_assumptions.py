@@ -51,6 +51,16 @@ def test_a_policy_shows_what_it_changes() -> None:
     assert "catalogue.plans = as in catalogue illustrative-metered" in changed["U60"]
 
 
+def test_a_catalogue_of_another_name_alone_changes_nothing() -> None:
+    shipped = Policy().catalogue
+    renamed = Policy(catalogue=shipped.model_copy(update={"name": "ours"}))
+    assert assumptions.overrides(renamed) == ()
+    (costs,) = assumptions.select(["U60"])
+    assert set(assumptions.row(costs, renamed)["values"].values()) == {"as in catalogue ours"}
+    dearer = Policy().replace(catalogue={"plans": {"pro": {"price": "1 USD"}}})
+    assert [number for number, _, _ in assumptions.overrides(dearer)] == ["U60"]
+
+
 def test_the_listing_says_what_is_assumed_why_and_how_to_see_it() -> None:
     (first,) = assumptions.select(["U1"])
     console = Console(width=60)

@@ -50,15 +50,19 @@ def _about(word: str) -> list[Assumption]:
 
 
 def row(assumption: Assumption, policy: Policy) -> dict[str, Any]:
-    """One assumption as plain data; `values` are its policy fields, `changed` says that one is no default."""
-    values = _values(assumption, policy)
+    """One assumption as plain data; `changed` says that one of its policy fields is no default.
+
+    `values` are these fields; whole tables of a catalogue are only named.
+    """
+    values, defaults = _values(assumption, policy), _values(assumption, Policy())
+    tables = f"as in catalogue {policy.catalogue.name}"
     return {
         "number": f"U{assumption.number}",
         "area": assumption.area,
         "statement": assumption.statement,
         "default": assumption.default,
-        "values": values,
-        "changed": values != _values(assumption, Policy()),
+        "values": {path: tables if path.startswith("catalogue.") else values[path] for path in values},
+        "changed": values != defaults,
         "options": list(assumption.options),
         "reason": assumption.reason,
         "confidence": assumption.confidence,
@@ -144,17 +148,16 @@ def render(entry: dict[str, Any]) -> RenderableType:
 
 
 def _values(assumption: Assumption, policy: Policy) -> dict[str, Any]:
-    """The values of the policy fields that set an assumption; whole tables of a catalogue are only named."""
+    """The values of the policy fields that set an assumption."""
     document = policy.model_dump(mode="json")
     return {path: _at(document, path) for path in assumption.fields}
 
 
 def _at(document: Any, path: str) -> Any:
-    if path.startswith("catalogue."):
-        return f"as in catalogue {document['catalogue']['name']}"
-    for part in path.split("."):
-        document = document[part]
-    return document
+    part, _, rest = path.partition(".")
+    if part == "*":
+        return {name: _at(below, rest) for name, below in document.items()}
+    return _at(document[part], rest) if rest else document[part]
 
 
 def settings(values: dict[str, Any]) -> str:

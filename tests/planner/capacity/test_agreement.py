@@ -12,10 +12,10 @@ from ranksim.core.callers.programs.calendars import Schedule
 from ranksim.core.clock import DAY, MINUTE, SECOND
 from ranksim.planner.capacity.bursts import BURST
 from ranksim.planner.capacity.fit_answer import PlanFit
+from ranksim.planner.capacity.largest import largest
 from ranksim.planner.capacity.limits import SPEND, TRACKED
 from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.planned import OwnAccount, workload_of
-from ranksim.planner.capacity.portfolio import largest
 from ranksim.planner.capacity.workers_world import workers_of_scenario
 
 KINDS = ("rank_run", "crawl", "ai_scan")

@@ -11,9 +11,10 @@ import ranksim as rs
 from ranksim.core.clock import HOUR, MINUTE, SECOND
 from ranksim.core.contract.quantities import Distribution
 from ranksim.core.money import MICRO_USD
+from ranksim.planner.capacity.largest import largest
 from ranksim.planner.capacity.outage import Outage, outage_cost
 from ranksim.planner.capacity.plan_fit import fit
-from ranksim.planner.capacity.portfolio import Portfolio, largest
+from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.queueing import Peak
 from ranksim.planner.capacity.slots import Churn, slot_use
 from ranksim.planner.capacity.sync import Sync, sync_time

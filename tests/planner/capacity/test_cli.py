@@ -129,6 +129,7 @@ def test_it_writes_a_page_with_its_figures(name: str, tmp_path: Path) -> None:
     page = (out / "page.html").read_text(encoding="utf-8")
     plots = list((out / "plots").glob("*.png"))
     assert (SENTENCES[name][:8] in page, page.count("<figure>") == len(plots) > 0) == (True, True)
+    assert f"<h2>Run it again</h2><pre>ranksim capacity {name} --" in page.replace("\n", "")
     assert json.loads((out / "result.json").read_text(encoding="utf-8"))["tables"]
 
 

@@ -18,10 +18,11 @@ from ranksim.core.contract.plans import Plan
 from ranksim.core.errors import BadInput
 from ranksim.core.service.service import Service
 from ranksim.planner.capacity.fit_answer import Fit, LimitUse
+from ranksim.planner.capacity.largest import largest
 from ranksim.planner.capacity.limits import plan_limits
 from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.planned import OwnAccount, workload_of
-from ranksim.planner.capacity.portfolio import Portfolio, largest
+from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.slots import Churn, slot_use
 from ranksim.planner.capacity.slots_world import simulate_slot_use
 from ranksim.planner.capacity.sync import Sync, sync_time

@@ -9,8 +9,9 @@ import pytest
 import ranksim as rs
 from ranksim.core.clock import DAY, HOUR, MINUTE
 from ranksim.core.errors import BadInput
+from ranksim.planner.capacity.largest import Largest, largest
 from ranksim.planner.capacity.limits import SPEND, plan_limits
-from ranksim.planner.capacity.portfolio import Largest, Portfolio, largest
+from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.workload import MONTH
 
 POLICY = rs.Policy()

@@ -230,6 +230,7 @@ def test_workers_of_a_scenario_say_of_which_jobs() -> None:
     answer = workers_of_scenario(rs.Scenario.parse(TWO_NIGHTS), replications=2)
     assert answer.notes[0].startswith("Taken are the jobs that scenario starts in 2d from 2026-03-01")
     assert (answer.rows()[0]["jobs"], answer.rows()[0]["by_formula"]) == (80, None)
+    assert answer.views()[0].headings == ("kind", "jobs", "by simulation", "started in time")
     assert {text.get_text() for text in answer.kinds[0].plot().texts} == {"target", "simulated"}
     pool = {"at": "1h", "do": "set", "path": "scenario.pools.rank_run.capacity", "value": 1}
     later = workers_of_scenario(rs.Scenario.parse(TWO_NIGHTS).replace(timeline=[pool]), replications=2)

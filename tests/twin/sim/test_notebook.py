@@ -258,7 +258,7 @@ def test_a_saved_result_is_loaded_by_its_file_or_directory(result: rs.Result, tm
             "trace: expected the path of a trace.* a result has `Result.compare`",
         ),
         (lambda result: rs.Result.from_json({}), "result: expected the text that `to_json` gave"),
-        (lambda result: rs.capacity.largest(FILE, "agency"), "largest: expected a portfolio; `workload_of`"),
+        (lambda result: rs.capacity.largest(3, "agency"), "largest: expected a portfolio, a scenario"),
         (lambda result: rs.capacity.workers_needed(FILE), "workers: expected peaks by kind of job"),
         (lambda result: rs.capacity.slot_use(FILE, 1000), "slots: expected a Churn"),
         (lambda result: rs.capacity.slot_use(rs.capacity.Churn(9), "9"), "limit: expected a whole number"),

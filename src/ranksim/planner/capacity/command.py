@@ -8,6 +8,7 @@ import typer
 
 from ranksim.core.errors import BadInput
 from ranksim.report.options import Plots, ResultsDirectory, read_settings
+from ranksim.report.terminal import again
 
 if TYPE_CHECKING:
     from ranksim.core.contract.policy import Policy
@@ -34,14 +35,16 @@ ScenarioFile = Annotated[
 
 def give(
     answer: "ReadyAnswer",
+    context: typer.Context,
     out: ResultsDirectory = None,
     plots: Plots = True,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
 ) -> None:
-    """Print an answer, and write it where a flag says."""
+    """Print an answer, and write it where a flag says, with the command."""
     from ranksim.report.answer import show_answer
+    from ranksim.report.assumptions import Basis
 
-    show_answer(answer, json, out, plots)
+    show_answer(answer, json, out, plots, Basis(command=again(context, answer.kind)))
 
 
 def with_settings(

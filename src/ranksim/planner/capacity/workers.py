@@ -32,6 +32,7 @@ from ranksim.report.answer import ReadyAnswer
 from ranksim.report.progress import Tell, noted, part
 from ranksim.report.readings import NO_READINGS, READINGS, Readings
 from ranksim.report.table_spec import Row, Tables, TableSpec
+from ranksim.report.tables import View
 from ranksim.report.units import duration, level
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.simpy_clock import SimpyClock
@@ -143,6 +144,12 @@ class WorkersNeeded(ReadyAnswer):
     def tables(self) -> Tables:
         """One row a kind."""
         return {"answer": [staffing.row for staffing in self.kinds], **self.readings.tables()}
+
+    def views(self) -> list[View]:
+        """The answer as a table for people, without what is not known: a scenario's jobs have no formula."""
+        rows = self.rows()
+        visible = {n: of for n, of in KINDS.visible.items() if any(row[n] is not None for row in rows)}
+        return KINDS._replace(visible=visible).view(KINDS.title, rows)
 
     @property
     def plots(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from ranksim.planner.question import AccountName
 from ranksim.report.terminal import plan_names
 
 if TYPE_CHECKING:
-    from ranksim.planner.capacity.portfolio import Largest
+    from ranksim.planner.capacity.largest import Largest
 
 
 def portfolio(
@@ -29,7 +29,8 @@ def portfolio(
 
     Example: ranksim capacity portfolio --plan agency --pairings 4 --geographies 3
     """
-    from ranksim.planner.capacity.portfolio import Grown, Portfolio, largest
+    from ranksim.planner.capacity.largest import Grown, largest
+    from ranksim.planner.capacity.portfolio import Portfolio
 
     own, used = own_of(scenario, account, policy, **tracked)
     named = own.plan.name if own is not None and plan is None else wanted("plan", plan)
