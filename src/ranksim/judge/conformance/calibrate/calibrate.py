@@ -127,7 +127,7 @@ class Calibration(CalibrationOutcome, ReadyAnswer):
             rows = [
                 row
                 | {"default": str(row["default"]), "left": [*map(str, row["left"])]}
-                | {"excluded": [one | {"value": str(one["value"])} for one in row["excluded"]]}
+                | {"excluded": [out | {"value": str(out["value"])} for out in row["excluded"]]}
                 for row in rows
             ]
         return super(Calibration, self)._frame(name, rows, integers)
