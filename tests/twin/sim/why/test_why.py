@@ -15,7 +15,7 @@ from ranksim.report.progress import nobody
 from ranksim.twin.sim.runner import run
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import ReplicationTally
-from ranksim.twin.sim.why.answer import _Prevention, narrowed
+from ranksim.twin.sim.why.answer import _Prevention, narrowed, why
 from ranksim.twin.sim.why.changes import knobs, study_path
 from ranksim.twin.sim.why.explanation import Chance, Happening, Path, Remedy, TurningPoint, Unchanged, Why
 from ranksim.twin.sim.why.futures import Question, Rerunner
@@ -154,6 +154,58 @@ receivers: {{erp: {{account: acme, outages: [{{from: 30m, for: 1h}}]}}}}
     assert first.text.startswith("receiver erp loses ")
     assert first.text.endswith(": an event is not sent to receiver erp, whose endpoint is disabled")
     assert first.at - scenario.start == DAY + HOUR + MINUTE
+
+
+DOWN = f"""{HEAD}
+length: 6d
+accounts: {{acme: {{plan: pro, portfolio: {{domains: 5}}}}}}
+clients: {{runs: {{kind: schedule, account: acme, job: rank_run, every: day, at: "01:00"}}}}
+receivers: {{erp: {{account: acme, outages: [{{from: 30m, for: 3h}}]}}}}
+"""
+
+
+@pytest.mark.parametrize("metric", ["endpoints.erp.lost", "deliveries.lost_suppressed", "jobs.rank_run.done"])
+def test_a_world_ends_as_soon_as_a_count_is_too_high(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario, ends = Scenario.parse(DOWN), []
+    finish = World.finish
+    monkeypatch.setattr(World, "finish", lambda world: (ends.append(world.now), finish(world))[1])
+    assert Rerunner(Question(metric, 4), nobody).happens(scenario, 1)
+    assert not Rerunner(Question(metric, 1_000), nobody).happens(scenario, 1)
+    assert ends[0] <= scenario.start + 2 * DAY < ends[1] == scenario.end
+
+
+@pytest.mark.parametrize(("failing", "runs"), [("0", 1), ("0.1", 5)])
+def test_where_nothing_is_drawn_a_world_is_run_once(failing: str, runs: int) -> None:
+    scenario = Scenario.parse(f"""{HEAD}
+length: 1d
+accounts: {{acme: {{plan: pro, portfolio: {{domains: 3}}}}}}
+clients: {{nightly: {{kind: schedule, account: acme, job: rank_run, every: day, at: "02:00"}}}}
+pools: {{rank_run: {{capacity: 1, duration: 4m, failure_rate: {failing}}}}}
+""")
+    worlds = Rerunner(Question.parse("jobs.rank_run.wait.max > 7m"), nobody)
+    assert all(worlds.happens(scenario, seed) for seed in range(5))
+    assert worlds.runs == runs
+
+
+@pytest.mark.slow
+def test_with_fewer_worlds_it_is_said_what_was_not_tried() -> None:
+    said: list[str] = []
+    scenario = Scenario.parse(DOWN)
+    asked = why(
+        scenario, [1], "endpoints.erp.lost", progress=lambda _, text: said.append(text), max_worlds=50
+    )
+    assert asked.worlds < 80
+    assert said[39] == "40 worlds of about 50"
+    assert "parameter" in asked.fields()["untried"][-1]
+    assert asked.sentence.endswith("; a larger --max-worlds tries more.")
+    assert asked.change is not None
+    few = why(scenario, [1], "endpoints.erp.lost", max_worlds=1)
+    assert few.worlds < 40
+    assert few.untried[0].startswith("whether it was inevitable before 2026-")
+    everything = why(scenario, [1], "endpoints.erp.lost")
+    assert (everything.untried, everything.worlds > 80) == ((), True)
+    with pytest.raises(BadInput, match="max_worlds: expected at least 1, found 0"):
+        why(scenario, [1], "endpoints.erp.lost", max_worlds=0)
 
 
 def test_who_waits_too_long_is_watched() -> None:

@@ -26,6 +26,9 @@ FUTURES = 20
 PROBES = 5
 """How many other worlds a change is made large enough for beside the run itself, if it can be."""
 
+SEARCHED = 0.7
+"""The share of the worlds that there are to be after which changes are looked for no more closely."""
+
 STAGES = {"cause": (0.1, 0.2), "done": (0.2, 0.4), "sold": (0.4, 0.55), "told": (0.55, 0.85)}
 """From which to which share of the search stages last, about; the moment comes before, other worlds after."""
 
@@ -50,19 +53,23 @@ def why(
     metric: str,
     futures: int = FUTURES,
     progress: Tell | None = None,
+    max_worlds: int | None = None,
 ) -> Why:
     """Return why something happened in one of the runs of a scenario, whose seeds are `seeds`.
 
     `metric` only grows, `refusals.slot_limit_exceeded`, or `jobs.rank_run.wait.max > 10m`. `futures` is how
     many other futures of a moment are tried at most: half of them are enough where they agree, and never
     fewer than ten. A change is tried in half to five times as many other worlds, by how often it happens in
-    them. `progress` is called with how many worlds have been run. Raises BadInput where it did not happen.
+    them. `progress` is called with how many worlds have been run. After about `max_worlds` the answer says
+    what was not tried; the moment, and one change, are always looked for. Raises BadInput where it did not
+    happen.
     """
-    if futures < 1:
-        raise BadInput(f"futures: expected at least 1, found {futures}")
+    for name, number in (("futures", futures), ("max_worlds", 1 if max_worlds is None else max_worlds)):
+        if number < 1:
+            raise BadInput(f"{name}: expected at least 1, found {number}")
     question = Question.parse(metric)
     with noted("asking why", progress) as tell:
-        return _answered(scenario, seeds, Rerunner(question, tell), futures)
+        return _answered(scenario, seeds, Rerunner(question, tell, max_worlds), futures)
 
 
 def _answered(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, futures: int) -> Why:
@@ -82,7 +89,8 @@ def _answered(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, future
     changes = tuple(prevention.changes(account))
     chances = tuple(search.chances(moment, first, before))
     run = str(question), scenario.name, replication, seed, scenario.start
-    return Why(*run, first, moment, chances, otherwise, changes, worlds.runs, prevention.unchanged)
+    untried = (*search.untried, *prevention.untried())
+    return Why(*run, first, moment, chances, otherwise, changes, worlds.runs, prevention.unchanged, untried)
 
 
 def _first_of(
@@ -119,6 +127,18 @@ class _Prevention:
     moment: TurningPoint
     otherwise: Estimate
     unchanged: Unchanged | None = None
+    skipped: int = 0
+    rough: int = 0
+    unproven: int = 0
+
+    def untried(self) -> Iterator[str]:
+        """Say what was left out as there were as many worlds as there were to be."""
+        if self.skipped:
+            yield units.many(self.skipped, "parameter")
+        if self.rough:
+            yield f"smaller changes of {units.many(self.rough, 'parameter')}"
+        if self.unproven:
+            yield f"whether {units.many(self.unproven, 'change')} would prevent it elsewhere, too"
 
     def changes(self, account: str) -> list[Remedy]:
         """Return changes that prevent it, the best first: of each kind and parameter the smallest.
@@ -141,12 +161,13 @@ class _Prevention:
         unchanged = self._unchanged(error)
         proven = [
             (turn, remedy)
-            for turn in self._followed("told", turns)
+            for turn in self._followed("told", self._worth_proving(turns, len(unchanged)))
             if (remedy := self._change(turn, unchanged, error)) is not None
         ]
         seldom = not is_gain(sum(unchanged), 0, error)
         more = max(2 * self.futures, _wanted(error, sum(unchanged) / len(unchanged)) // 5) if seldom else None
-        self.unchanged = Unchanged(sum(unchanged), len(unchanged), len(turns) - len(proven), more)
+        left_out = len(turns) - self.unproven - len(proven)
+        self.unchanged = Unchanged(sum(unchanged), len(unchanged), left_out, more)
         ordered = sorted(proven, key=lambda pair: not pair[1].holds)
         while ordered:
             turn, _ = ordered[0]
@@ -164,7 +185,17 @@ class _Prevention:
         """
         least, most = max(FEW, self.futures // 2), 5 * self.futures
         count = max(least, min(most, _wanted(error, self.otherwise.mean or 0.0) or self.futures))
+        if self.worlds.most is not None:
+            count = max(FEW, min(count, (self.worlds.most - self.worlds.runs) // 3))
         return [self._happens(self.small, other(self.seed, "fresh", number)) for number in range(count)]
+
+    def _worth_proving(self, turns: Sequence[_Turn], each: int) -> Sequence[_Turn]:
+        """The first of all changes, and as many more as there are worlds left for, `each` taking so many."""
+        if self.worlds.most is None:
+            return turns
+        few = max(1, (self.worlds.most - self.worlds.runs) // each)
+        self.unproven = len(turns[few:])
+        return turns[:few]
 
     def _followed(self, stage: str, several: Sequence[Item]) -> Iterator[Item]:
         """Yield what a stage works through, and note how much of the search is over."""
@@ -202,6 +233,9 @@ class _Prevention:
         for knob in self._followed(kind, sorted(several, key=lambda turn: turn.parameter == LEFT_OUT)):
             if knob.parameter == LEFT_OUT and best.keys() - {LEFT_OUT}:
                 continue
+            if self.worlds.over(SEARCHED):
+                self.skipped += 1
+                continue
             nearest = best.get(knob.parameter)
             index = self._smallest(knob, 0, knob.below(nearest.size) if nearest else knob.count, [self.seed])
             if index is not None:
@@ -210,6 +244,8 @@ class _Prevention:
 
     def _reliable(self, turn: _Turn) -> _Turn:
         """Turn a knob further, where that prevents it in some other worlds as well."""
+        if self.worlds.over(SEARCHED):
+            return turn._replace(sure=False)
         others = [other(self.seed, "world", number) for number in range(PROBES)]
         if self._prevents(turn.knob, turn.at, others):
             return turn
@@ -227,13 +263,14 @@ class _Prevention:
         if knob.use:
             turned = knob.turned(self.small, high)
             enough = knob.reaching(max(self.worlds.value(turned, seed, knob.use) for seed in seeds))
-        while high - low > 1:
+        while high - low > 1 and not self.worlds.over(SEARCHED):
             near = (index for index in (enough, enough - 1, enough + 1) if low < index < high)
             middle = next(near, (low + high) // 2)
             if self._prevents(knob, middle, seeds):
                 high = middle
             else:
                 low = middle
+        self.rough += high - low > 1
         return high
 
     def _prevents(self, knob: Knob, index: int, seeds: Sequence[int]) -> bool:

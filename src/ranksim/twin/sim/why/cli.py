@@ -46,6 +46,10 @@ def why(
             "where these agree.",
         ),
     ] = 20,
+    max_worlds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Run about so many worlds at most; the answer says what was not tried."),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of a scenario file's run; its own if not given.")
     ] = None,
@@ -67,7 +71,7 @@ def why(
 
     scenario, seeds = _read(run, seed)
     with show_progress("asking why") as tell:
-        answer = explain(scenario, seeds, metric, futures, tell)
+        answer = explain(scenario, seeds, metric, futures, tell, max_worlds)
     show_answer(answer, json, None, plots=False)
 
 

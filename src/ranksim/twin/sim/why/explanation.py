@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -147,7 +148,8 @@ class Why(ReadyAnswer):
     `replication` (from 0) and `seed` say in which; `first` is what made it true, `moment` when it became
     inevitable, `chances` how likely it was from each moment on, `otherwise` how likely it is in other worlds
     of the scenario as it stands. `changes` prevent it, the best first, each in more other worlds than no
-    change does, which `unchanged` tells; a run with the first of them confirmed that. `worlds` were run.
+    change does, which `unchanged` tells; a run with the first of them confirmed that. `worlds` were run, and
+    `untried` is what these were too few for.
     """
 
     kind = "why"
@@ -166,6 +168,7 @@ class Why(ReadyAnswer):
     changes: tuple[Remedy, ...]
     worlds: int
     unchanged: Unchanged | None = None
+    untried: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Why {self.question} in {self.scenario!r}: {self.sentence}>"
@@ -186,7 +189,7 @@ class Why(ReadyAnswer):
     @property
     def sentence(self) -> str:
         """The answer in a few sentences."""
-        return " ".join((self._when(), self._what()))
+        return " ".join((self._when(), self._what(), *self._left()))
 
     @property
     def _had_a_beginning(self) -> bool:
@@ -198,6 +201,12 @@ class Why(ReadyAnswer):
         if not self._had_a_beginning:
             return f"{first}: it was inevitable from the start."
         return f"{first}: it was inevitable from {iso(self.moment.at)} on ({self.moment.text})."
+
+    def _left(self) -> Iterator[str]:
+        """What was not tried, and how to have it tried."""
+        if self.untried:
+            untried = "; ".join(self.untried)
+            yield f"Not tried in {self.worlds} worlds: {untried}; a larger --max-worlds tries more."
 
     def _what(self) -> str:
         change = self.change
@@ -277,6 +286,7 @@ class Why(ReadyAnswer):
             "first": {"at": self.first.at, "what": self.first.text},
             "inevitable": {"at": self.moment.at, "what": self.moment.text},
             "worlds": self.worlds,
+            "untried": list(self.untried),
         }
 
     def views(self) -> list[View]:

@@ -23,8 +23,9 @@ from ranksim.core.service.events import (
 )
 from ranksim.report import units
 from ranksim.report.progress import Tell
+from ranksim.twin.sim.drawn import is_drawn
 from ranksim.twin.sim.expectations import READERS, write_number
-from ranksim.twin.sim.metric_families import REFUSING
+from ranksim.twin.sim.metric_families import LOST, REFUSING
 from ranksim.twin.sim.metrics import check_name, scalars, unit_of
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import ReplicationTally, SilentTally, tally_of
@@ -127,25 +128,62 @@ def _bound(metric: str, text: str) -> float:
         raise BadInput(f"why {metric}: expected {expected} behind >, found {text!r}") from None
 
 
-class Watch(SilentTally):
+class Stopping:
+    """A tally that may let the run end early."""
+
+    stop: Event | None = None
+
+    def run(self, world: World) -> None:
+        """Run a world to its end, or until this is known to be enough."""
+        self.stop = world.env.event()
+        world.at(world.end, self.end_now, urgent=True)
+        world.env.run(until=self.stop)
+
+    def end_now(self) -> None:
+        """Let the run end, unless it has."""
+        if self.stop is not None and not self.stop.triggered:
+            self.stop.succeed()
+
+
+class Counting(Stopping, ReplicationTally):
+    """Counts as usual, and lets the run end once what is asked is known to be too many."""
+
+    question: Question
+
+    def observe(self, events: Iterable[ServiceEvent]) -> None:
+        """Count what became true, and look whether that is too many."""
+        super().observe(events)
+        self._look()
+
+    def attempt(self, now: Micros, task: Attempt, answer: Answer, acted: bool) -> None:
+        """Count a webhook attempt, and look whether that is too many."""
+        super().attempt(now, task, answer, acted)
+        self._look()
+
+    def _look(self) -> None:
+        about, _, field = self.question.metric.rpartition(".")
+        rows: list[Any] = [row for kind, row in self._jobs.items() if about == f"jobs.{kind}"]
+        for endpoint, row in self._deliveries.endpoints.items():
+            if about in ("deliveries", f"endpoints.{self.endpoint_names.get(endpoint)}"):
+                rows.append(row)
+        counts = [getattr(row, of, 0) for row in rows for of in (LOST if field == "lost" else (field,))]
+        if sum(counts) > self.question.bound:
+            self.end_now()
+
+
+class Watch(Stopping, SilentTally):
     """Watches for what first makes the answer yes, and counts nothing else."""
 
     def __init__(self, question: Question, world_of: Scenario) -> None:
         super().__init__(world_of.start, world_of.length, world_of.length)
         self.question = question
         self.found: Happening | None = None
-        self.stop: Event | None = None
 
     def find(self, happening: Happening) -> None:
         """Keep what made the answer yes, and let the run end."""
         if self.found is None:
             self.found = happening
             self.end_now()
-
-    def end_now(self) -> None:
-        """Let the run end, unless it has."""
-        if self.stop is not None and not self.stop.triggered:
-            self.stop.succeed()
 
 
 class CallWatch(Watch):
@@ -230,13 +268,20 @@ def _of_call(now: Micros, client: str, reply: Reply) -> Happening:
 class Rerunner:
     """Runs worlds and looks for the answer; `runs` counts them, `tell` is told of each.
 
-    `share` is how much of the search is over, as far as whoever searches knows.
+    `most` is how many there are to be, about; `share` is how much of the search is over, as far as whoever
+    searches knows. Where nothing is drawn a world is run once, and `last` is what came of it.
     """
 
     question: Question
     tell: Tell
+    most: int | None = None
     runs: int = 0
     share: float = 0.0
+    last: tuple[Scenario, Micros, bool] | None = None
+
+    def over(self, share: float = 1.0) -> bool:
+        """Return whether a share of the worlds that there are to be have been run."""
+        return self.most is not None and self.runs >= share * self.most
 
     @property
     def watches(self) -> bool:
@@ -245,9 +290,23 @@ class Rerunner:
 
     def happens(self, scenario: Scenario, seed: int, fork: Fork | None = None) -> bool:
         """Return whether it happens in a world, or in another future of it."""
+        at = fork.at if fork else scenario.start
+        if self.last is not None and self.last[:2] == (scenario, at):
+            return self.last[2]
+        happens = self._happens(scenario, seed, fork)
+        self.last = None if is_drawn(scenario, self.question.metric) else (scenario, at, happens)
+        return happens
+
+    def _happens(self, scenario: Scenario, seed: int, fork: Fork | None) -> bool:
         if self.watches:
             return self._watched(scenario, seed, fork) is not None
-        return self.value(scenario, seed, fork=fork) > self.question.bound
+        tally = tally_of(scenario, Counting)
+        tally.question = self.question
+        world = self._world(scenario, seed, tally, fork)
+        tally.run(world)
+        replication = world.finish()
+        assert replication is not None
+        return (scalars(replication).get(self.question.metric) or 0) > self.question.bound
 
     def value(
         self,
@@ -255,14 +314,13 @@ class Rerunner:
         seed: int,
         metric: str = "",
         until: Micros | None = None,
-        fork: Fork | None = None,
     ) -> float:
         """Return a metric of a world, what is asked unless named, when `until` has passed or at the end.
 
         0 where the world has no such metric.
         """
         tally = tally_of(scenario, ReplicationTally)
-        return self._measured(scenario, seed, tally, until, fork).get(metric or self.question.metric) or 0
+        return self._measured(scenario, seed, tally, until).get(metric or self.question.metric) or 0
 
     def first(self, scenario: Scenario, seed: int) -> tuple[Happening | None, list[Happening]]:
         """Return what first made the answer yes, or None, and all that happened before it."""
@@ -270,7 +328,7 @@ class Rerunner:
         if self.watches and first is None:
             return None, []
         diary = tally_of(scenario, Diary, sample_every=scenario.length)
-        ended = self._measured(scenario, seed, diary, first.at if first else None, None)
+        ended = self._measured(scenario, seed, diary, first.at if first else None)
         happenings = sorted(diary.happenings, key=lambda happening: happening.at)
         if first is None:
             if (ended.get(self.question.metric) or 0) <= self.question.bound:
@@ -301,17 +359,15 @@ class Rerunner:
         watch = (CallWatch if self.question.of_calls else WaitWatch)(self.question, scenario)
         quiet = scenario.model_copy(update={"sample_every": scenario.length})
         world = self._world(quiet, seed, watch, fork)
-        watch.stop = world.env.event()
-        world.at(world.end, watch.end_now, urgent=True)
         world.tally = watch
         if watch.found is None:
-            world.env.run(until=watch.stop)
+            watch.run(world)
         return watch.found
 
     def _measured(
-        self, scenario: Scenario, seed: int, tally: ReplicationTally, until: Micros | None, fork: Fork | None
+        self, scenario: Scenario, seed: int, tally: ReplicationTally, until: Micros | None
     ) -> dict[str, float | None]:
-        world = self._world(scenario, seed, tally, fork)
+        world = self._world(scenario, seed, tally, None)
         if until is None or until + 1 >= scenario.end:
             world.run()
         else:
@@ -322,7 +378,8 @@ class Rerunner:
 
     def _world(self, scenario: Scenario, seed: int, tally: ReplicationTally, fork: Fork | None) -> World:
         self.runs += 1
-        self.tell(self.share, units.many(self.runs, "world"))
+        most = "" if self.most is None else f" of about {self.most}"
+        self.tell(self.share, f"{units.many(self.runs, 'world')}{most}")
         return World(scenario, seed=seed, tally=tally, fork=fork)
 
 

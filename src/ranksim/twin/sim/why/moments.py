@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ranksim.core.callers.programs import AnyClient, Python
-from ranksim.core.clock import Micros
+from ranksim.core.clock import Micros, iso
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import chance
 from ranksim.twin.sim.scenario import Scenario
@@ -71,17 +71,23 @@ def _starts(scenario: Scenario, client: AnyClient) -> Micros:
     return scenario.start if isinstance(client, Python) else client.starts.on(scenario.start)
 
 
+SHARE = 0.4
+"""The share of the worlds that there are to be after which the moment is looked for no more closely."""
+
+
 @dataclass(slots=True)
 class MomentSearch:
     """Looks for the moment in one run: the worlds, the scenario, the run's seed, and futures of a moment.
 
-    Each future is run once, and what came of it kept in `seen`.
+    Each future is run once, and what came of it kept in `seen`. Once there have been `SHARE` of the worlds
+    that there are to be, it is coarser: `untried` says in what.
     """
 
     worlds: Rerunner
     scenario: Scenario
     seed: int
     futures: int
+    untried: list[str] = field(default_factory=list)
     seen: dict[tuple[Micros, int], bool] = field(default_factory=dict)
 
     def moment(self, first: Happening, before: Sequence[Happening]) -> TurningPoint:
@@ -92,8 +98,12 @@ class MomentSearch:
         steps = [step.at for step in planned_moments(self.scenario) if step.at <= first.at]
         low, high = self._between([start, *dict.fromkeys(steps), first.at])
         times = [low, *sorted({happening.at for happening in before if low < happening.at < high}), high]
-        if len(times) > 2 and self._is_inevitable(times[-2]):  # else it is what came last
-            _, high = self._between(times[:-1])
+        if len(times) > 2 and not self.worlds.over(SHARE) and self._is_inevitable(times[-2]):
+            low, high = self._between(times[:-1])
+        elif not self.worlds.over(SHARE):
+            low = high  # it is what came last
+        if any(low < time < high for time in times):
+            self.untried.append(f"whether it was inevitable before {iso(high)}")
         return self._moment_at(high, [*before, first])
 
     def _moment_at(self, at: Micros, happenings: Sequence[Happening]) -> TurningPoint:
@@ -116,8 +126,17 @@ class MomentSearch:
         if earlier and moment.at > self.scenario.start:
             marks.setdefault(earlier[-1].at, f"just before: {earlier[-1].text}")
         marks[moment.at] = moment.text
-        rows = [self._chance(at, marks[at]) for at in sorted(marks) if at < first.at]
-        return [*rows, Chance(first.at, first.text, *successes(lambda _: True, self.futures))]
+        rows = [
+            self._chance(at, marks[at])
+            for at in sorted(marks)
+            if at < first.at and ((at, 0) in self.seen or not self.worlds.over())
+        ]
+        return [*rows, Chance(first.at, first.text, *successes(lambda _: True, self._enough))]
+
+    @property
+    def _enough(self) -> int:
+        """How many futures of a moment are enough."""
+        return min(self.futures, FEW) if self.worlds.over(SHARE) else self.futures
 
     def otherwise(self) -> Estimate:
         """Return how likely it is in other worlds: futures of the start, if nothing sets in later."""
@@ -125,14 +144,14 @@ class MomentSearch:
         if as_of(self.scenario, start) == self.scenario:
             return self._chance(start, "").estimate
         worlds = successes(
-            lambda number: self.worlds.happens(self.scenario, other(self.seed, "world", number)), self.futures
+            lambda number: self.worlds.happens(self.scenario, other(self.seed, "world", number)), self._enough
         )
         return chance(*worlds)
 
     def _between(self, times: Sequence[Micros]) -> tuple[Micros, Micros]:
         """Narrow [not yet inevitable, …, inevitable] down to two neighbours."""
         low, high = 0, len(times) - 1
-        while high - low > 1:
+        while high - low > 1 and not self.worlds.over(SHARE):
             middle = (low + high) // 2
             if self._is_inevitable(times[middle]):
                 high = middle
@@ -145,7 +164,7 @@ class MomentSearch:
         return all(self._comes(at, number) for number in range(FEW))
 
     def _chance(self, at: Micros, text: str) -> Chance:
-        return Chance(at, text, *successes(lambda number: self._comes(at, number), self.futures))
+        return Chance(at, text, *successes(lambda number: self._comes(at, number), self._enough))
 
     def _comes(self, at: Micros, number: int) -> bool:
         if (at, number) not in self.seen:
