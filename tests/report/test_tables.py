@@ -53,7 +53,7 @@ def test_refusals_stand_in_the_order_of_the_checks_with_their_intervals(tables: 
 def test_resources_are_ordered_by_how_full_they_got(tables: Tables) -> None:
     assert shown(tables, "Slots, allowances and provider cost")[1:] == [
         ("acme", "slots", "510 ± 25.5", "510 ± 25.5", "500"),
-        ("acme", "research_lookups", "100 ± 5", "100 ± 5", "100"),
+        ("acme", "research_lookups", "100 (95 to 100)", "100 (95 to 100)", "100"),
         ("acme", "provider cost", "8.80 ± 0.44 USD", "9.44 ± 0.47 USD", "10.00 USD"),
         ("acme", "keyword_brief_refreshes", "53.3 ± 2.7", "53.3 ± 2.7", "60"),
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -156,11 +156,23 @@ def _resources(tables: Tables) -> list[View]:
     """Slots, allowances and provider cost of each account, at the end and highest; the fullest first."""
     rows = tables.get("levels", ())
     fullest = sorted(rows, key=lambda row: -float(row["highest"]) / row["limit"] if row["limit"] else 0.0)
-    named = [{**row, "resource": "provider cost"} if row["resource"] == "spend" else row for row in fullest]
+    changed = changed_limits(tables)
+    named = [_readable(row, changed) for row in fullest]
     columns = {"account": "text", "resource": "text", "last": "", "highest": "", "limit": ""}
-    note = "A limit that changed is told as it was at the end." if changed_limits(tables) else ""
+    note = "A limit that changed is told as it was at the end." if changed else ""
     title = "Slots, allowances and provider cost"
     return views_of(title, named, columns, note, {"last": "at the end"})
+
+
+def _readable(row: Row, changed: Collection[tuple[str, str]]) -> Row:
+    """Name provider cost; end intervals of all else at its limit, if that never changed: none exceeds it."""
+    if row["resource"] == "spend":
+        return {**row, "resource": "provider cost"}
+    if (row["account"], row["resource"]) in changed or not row["limit"]:
+        return row
+    within = (name for name in ("last", "highest") if row[name] <= row["limit"])
+    ends = ((f"{name}_high", row.get(f"{name}_high")) for name in within)
+    return {**row, **{name: min(end, row["limit"]) for name, end in ends if end is not None}}
 
 
 def _waits(rows: Sequence[Row]) -> list[View]:
