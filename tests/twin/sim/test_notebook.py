@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import pickle
 import re
 from collections.abc import Callable
@@ -44,7 +45,7 @@ def test_expectations_and_summary(result: rs.Result) -> None:
 def test_a_result_from_json_has_the_expectations_of_its_run_but_no_scenario(result: rs.Result) -> None:
     again = rs.Result.from_json(result.to_json())
     assert again.expectations == result.expectations
-    with pytest.raises(BadInput, match="a result from JSON knows no scenario; run it again"):
+    with pytest.raises(BadInput, match=r"JSON alone knows no scenario; `Result\.load` the directory"):
         again.summary()
     assert "<table>" in again._repr_html_()
 
@@ -243,6 +244,12 @@ def test_a_saved_result_is_loaded_by_its_file_or_directory(result: rs.Result, tm
     (tmp_path / "result.json").write_text(result.to_json(), encoding="utf-8")
     for path in (tmp_path, str(tmp_path / "result.json")):
         assert rs.Result.load(path).to_json() == result.to_json()
+    scenario = rs.Scenario.load(FILE).model_dump_json()
+    (tmp_path / "scenario.json").write_text(scenario, encoding="utf-8")
+    read = rs.Result.load(tmp_path)
+    assert read.heading == dataclasses.replace(result.heading, rests_on=())
+    assert (read.summary(), read.to_json()) == (result.summary(), result.to_json())
+    assert "<title>One agency for a week" in read.page(plots=False)
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 from ranksim.core.version import VERSION
 from ranksim.report import units
 from ranksim.report.assumptions import overrides, rests_on
 from ranksim.report.heading import ExpectationVerdict, Heading
-from ranksim.twin.sim.expectations import ExpectationResult, judge_expectations
+from ranksim.report.readings import Readings
+from ranksim.twin.sim.expectations import ExpectationResult, Observed, judge_expectations
 from ranksim.twin.sim.metrics import label, statement, unit_of
+from ranksim.twin.sim.replication import Replication
+from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.scenario_fields import made_up_note
 
-if TYPE_CHECKING:
-    from ranksim.twin.sim.results import Result
-    from ranksim.twin.sim.scenario import Scenario
+
+class Headed(Observed, Protocol):
+    """What a heading is of: a result."""
+
+    seed: int
+    readings: Readings
+
+    @property
+    def replications(self) -> Sequence[Replication]:
+        """The replications."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Remarks on the run."""
 
 
-def heading_of(scenario: Scenario, result: Result, command: str = "") -> Heading:
+def heading_of(scenario: Scenario, result: Headed, command: str = "") -> Heading:
     """Tell the facts of a run; `command` repeats it. Raises BadInput for a metric that it has not."""
     return Heading(
         name=scenario.name,
@@ -53,7 +68,7 @@ def verdict_words(holds: bool, text: str, metric: str, value: str) -> Expectatio
     return ExpectationVerdict(holds, text, metric, value, *words)
 
 
-def _judged(finding: ExpectationResult, result: Result) -> str:
+def _judged(finding: ExpectationResult, result: Headed) -> str:
     """The number that was judged, a mean with its interval; nothing where none was observed."""
     metric = finding.expectation.metric
     if finding.value is None:

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from ranksim.twin.sim.why.explanation import Why
 
 
+ALONE = "JSON alone knows no scenario; `Result.load` the directory of `ranksim run --out`, or run it again"
+"""What a result lacks for its heading, summary, page and why."""
+
+
 class _Frame(property):
     """A table of a result as a frame, under the table's name."""
 
@@ -104,9 +108,9 @@ class Result:
 
     @property
     def heading(self) -> Heading:
-        """The facts of the run and the verdict on it. Raises BadInput for a result from JSON."""
+        """The facts of the run and the verdict on it. Raises BadInput for a result from JSON alone."""
         if self._heading is None:
-            raise BadInput(f"{self.scenario}: a result from JSON knows no scenario; run it again")
+            raise BadInput(f"{self.scenario}: {ALONE}")
         return self._heading(self)
 
     @property
@@ -115,7 +119,7 @@ class Result:
         return self._expectations if self._heading is None else self.heading.verdicts
 
     def summary(self) -> str:
-        """Return what `ranksim run` prints. Raises BadInput for a result that was read from JSON."""
+        """Return what `ranksim run` prints. Raises BadInput for a result from JSON alone."""
         from ranksim.report.summary import summary
         from ranksim.report.terminal import rendered
 
@@ -134,10 +138,10 @@ class Result:
         or a metric and a bound, `jobs.rank_run.wait.max > 10m`; the first replication that shows it is looked
         at. `futures` other futures of each moment and other worlds of each change are tried. `progress` is
         told how many worlds have been run; without it a notebook shows that. Raises BadInput where it did
-        not happen, and for a result that was read from JSON.
+        not happen, and for a result from JSON alone.
         """
         if self._why is None:
-            raise BadInput(f"{self.scenario}: a result from JSON knows no scenario; run it again")
+            raise BadInput(f"{self.scenario}: {ALONE}")
         return self._why(self, asked, futures=futures, progress=progress)
 
     # Numbers
@@ -310,7 +314,8 @@ class Result:
     def load(cls, path: str | Path) -> Result:
         """Read the result.json that `ranksim run --out` wrote, or the directory with it.
 
-        `why` takes the scenario.json beside it. Raises BadInput.
+        `heading`, `summary`, `page` and `why` take the scenario.json beside it; which assumptions
+        were read is not kept. Raises BadInput.
         """
         check_kind("result", path, str | Path, "the path of a result")
         if str(path).lstrip().startswith("{"):
@@ -326,6 +331,7 @@ class Result:
             ) from None
         if file.name == MARKER and (file.parent / ITS_SCENARIO).exists():
             read._why = partial(_why_saved, file.parent)
+            read._heading = partial(_saved_heading, file.parent)
         return read
 
     @classmethod
@@ -357,6 +363,13 @@ class Result:
             return read
         except (KeyError, TypeError) as error:
             raise BadInput(f"{where}: not a complete result ({error}); write it again") from None
+
+
+def _saved_heading(folder: Path, result: Result) -> Heading:
+    from ranksim.twin.sim.result_heading import heading_of
+    from ranksim.twin.sim.why.saved import saved_run
+
+    return heading_of(saved_run(folder)[0], result)
 
 
 def _why_saved(folder: Path, result: Result, metric: str, **options: Any) -> Why:
