@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ranksim.core.clock import MINUTE
 from ranksim.core.errors import BadInput
-from ranksim.planner.study.engines import Measurement, Worlds, value_of, within_of
+from ranksim.planner.study.engines import Measurement, Worlds, value_of
 from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.scenario import Scenario
 
@@ -56,12 +55,6 @@ def test_waits_in_the_bucket_of_the_bound_are_within() -> None:
         waits.add(seconds * 1_000_000)
     kept = Measurement({"jobs.crawl.queued": 4}, {"jobs.crawl.wait": waits.to_plain()})
     assert value_of(kept, "jobs.crawl.wait.within.5m", "share") == 3 / 4  # 310 s is more than 0.8 % longer
-
-
-def test_its_name() -> None:
-    assert within_of("jobs.ai_scan.wait.within.1h30m") == ("jobs.ai_scan", 90 * MINUTE)
-    with pytest.raises(ValueError, match=r"no metric 'jobs\.nothing"):
-        within_of("jobs.nothing.wait.within.5m")
 
 
 def test_a_recording_is_told_by_its_bytes(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Expectations: how they are written, what is refused, and what they say of a result."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,7 +48,7 @@ def result(
                 start=0,
                 end=HOUR,
                 calls=[{**refusal, "code": "quota_exhausted", "count": count}] if count else [],
-                jobs={"crawl": {**job, "offered": 0, "wait": histogram.to_plain()}},
+                jobs={"crawl": {**job, "queued": len(wait), "offered": 0, "wait": histogram.to_plain()}},
                 endpoints=[endpoint],
                 series={"spend": [{"account": "acme", "peak": spend, "t": [HOUR], **spent}]},
                 notes={},
@@ -263,18 +264,19 @@ def test_an_instant_is_kept_to_the_microsecond() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("value", "text", "share"),
     [
-        (0.0, "0"),
-        (0.00042, "0.00042"),
-        (0.0104, "0.0104"),
-        (1 / 3, "0.333"),
-        (-0.5, "-0.5"),
-        (12.3456, "12.346"),
+        (0.0, "0", "0 %"),
+        (0.00042, "0.00042", "0.042 %"),
+        (0.0104, "0.0104", "1.04 %"),
+        (1 / 3, "0.333", "33.33 %"),
+        (-0.5, "-0.5", "-50 %"),
+        (12.3456, "12.346", "1235 %"),
     ],
 )
-def test_a_small_number_is_not_shown_as_nothing(value: float, text: str) -> None:
-    assert write_number(value, "share") == text
+def test_a_small_number_is_not_shown_as_nothing(value: float, text: str, share: str) -> None:
+    assert write_number(value, "count") == text
+    assert write_number(value, "share") == share
 
 
 def test_all_are_judged_in_order() -> None:
@@ -296,3 +298,30 @@ def test_a_mean_of_some_replications_says_of_how_many() -> None:
     finding = expect("jobs.crawl.wait.mean <= 5m").judge(some)
     told = "jobs.crawl.wait.mean is 1m in the 2 of 3 replications that observe it, as expected at most 5m"
     assert (finding.passed, finding.text) == (True, told)
+
+
+def test_the_share_that_waits_a_duration_at_most_is_expected_in_per_cent() -> None:
+    seen = result(0, 0, wait=(MINUTE, 5 * MINUTE, 20 * MINUTE, 20 * MINUTE))
+    assert seen.metric("jobs.crawl.wait.within.5m").mean == 1 / 2
+    assert "jobs.crawl.wait.within.5m" not in seen.metrics
+    kept, broken = (
+        expect(text).judge(seen)
+        for text in ("jobs.crawl.wait.within.20m >= 99.9%", "jobs.crawl.wait.within.5m >= 95 %")
+    )
+    assert (kept.passed, broken.passed) == (True, False)
+    assert expect("jobs.crawl.wait.within.5m >= 99.9%").at_least == 0.999
+    assert broken.text == ("jobs.crawl.wait.within.5m is 50 %, expected at least 95 %: 45 points below")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("jobs.crawls.wait.within.5m", "no metric 'jobs.crawls.wait.p50'; did you mean 'jobs.crawl.wait"),
+        ("jobs.crawl.wait.within.soon", "write jobs.crawl.wait.within.DURATION, such as 5m"),
+    ],
+)
+def test_a_share_that_cannot_be_is_refused(name: str, says: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(says)):
+        expect(f"{name} >= 0.5")
+    with pytest.raises(BadInput, match=re.escape(says)):
+        result(0).metric(name)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 from pydantic import BaseModel
 
 from ranksim.core.callers.programs import Arrivals
-from ranksim.core.clock import Micros, duration
+from ranksim.core.clock import Micros
 from ranksim.core.contract.parameters import Settings, check_path
 from ranksim.core.errors import BadInput
 from ranksim.core.rulebook import RULEBOOK
@@ -23,13 +23,9 @@ from ranksim.inference.kinds import Kind
 from ranksim.twin.sim import drawn
 from ranksim.twin.sim import metrics as names
 from ranksim.twin.sim.expectations import Expectation
-from ranksim.twin.sim.histogram import Histogram, bucket_of
+from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.runner import replicate, warm_up_of
 from ranksim.twin.sim.scenario import Scenario
-
-WITHIN = ".wait.within."
-"""In the name of a metric: the share of a kind's jobs that started within a duration of being queued."""
-
 
 WARM_UPS: dict[tuple[str, int], Micros] = {}
 """What this process found of points whose warm-up is sought, by their meaning and seed."""
@@ -115,9 +111,6 @@ class Worlds:
 
     def check_metric(self, metric: str) -> None:
         """Raise ValueError for a metric that no run of the scenario has."""
-        if WITHIN in metric:
-            within_of(metric)
-            return
         names.check_name(metric)
         expecting = self.scenario.model_copy(update={"expect": (Expectation.model_construct(metric=metric),)})
         try:
@@ -127,16 +120,14 @@ class Worlds:
 
     def unit_of(self, metric: str) -> str:
         """The unit of a scenario's metric."""
-        return "share" if WITHIN in metric else names.unit_of(metric)
+        return names.unit_of(metric)
 
     def kind_of(self, metric: str) -> Kind:
         """What a scenario's metric is to `inference`."""
-        return "share" if WITHIN in metric else names.metric_of(metric).kind
+        return names.metric_of(metric).kind
 
     def trials_of(self, metric: str) -> str | None:
         """The metric that counts the trials of a share: of jobs that were queued, or of calls."""
-        if WITHIN in metric:
-            return f"{within_of(metric)[0]}.queued"
         return names.metric_of(metric).trials
 
     def has_independent_trials(self, metric: str) -> bool:
@@ -199,39 +190,15 @@ def _recording(client: Arrivals) -> dict[str, str]:
 # Metrics computed from what is kept
 
 
-def within_of(metric: str) -> tuple[str, int]:
-    """Return what `jobs.KIND.wait.within.DURATION` is about: the pool `jobs.KIND` and the bound (µs).
-
-    Raises ValueError for another name.
-    """
-    pool, _, bound = metric.partition(WITHIN)
-    names.check_name(f"{pool}.wait.p50")
-    try:
-        return pool, duration(bound)
-    except ValueError:
-        raise ValueError(f"no metric {metric!r}; write {pool}{WITHIN}DURATION, such as 5m") from None
-
-
 def value_of(observation: Measurement, metric: str, unit: str) -> float | None:
     """Return a metric of a replication, None where nothing was observed; what was never counted is 0.
 
     A mean of nobody, as that of the accounts of a plan that has none, is nothing observed.
     """
-    if WITHIN in metric:
-        return _share_within(observation, *within_of(metric))
+    if names.WITHIN in metric:
+        jobs, bound = names.within_of(metric)
+        plain = observation.histograms.get(f"{jobs}.wait")
+        waits = Histogram.from_plain(plain) if plain else Histogram()
+        return names.share_within(waits, observation.metrics.get(f"{jobs}.queued") or 0, bound)
     missing = 0.0 if unit in ("count", "money") and not metric.endswith(".mean") else None
     return observation.metrics.get(metric, missing)
-
-
-def _share_within(observation: Measurement, pool: str, bound: int) -> float | None:
-    """The share of jobs queued that started within `bound`; one that has not started by the end is late.
-
-    Waits that share the histogram's bucket with the bound, up to 0.8 % longer, count as within.
-    """
-    plain = observation.histograms.get(f"{pool}.wait")
-    waits = Histogram.from_plain(plain) if plain else Histogram()
-    queued = max(observation.metrics.get(f"{pool}.queued") or 0, waits.count)
-    if not queued:
-        return None
-    last = bucket_of(bound)
-    return sum(times for bucket, times in waits.buckets.items() if bucket <= last) / queued

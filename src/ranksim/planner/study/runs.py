@@ -10,12 +10,12 @@ from ranksim.core.errors import BadInput
 from ranksim.inference.kinds import MetricSample
 from ranksim.inference.precision import FIRST_STAGE, is_precise
 from ranksim.planner.study.design import Point
-from ranksim.planner.study.engines import WITHIN, Measurement, value_of
+from ranksim.planner.study.engines import Measurement, value_of
 from ranksim.planner.study.pools import Task, TaskRunner
 from ranksim.planner.study.spec import CheckedSpec
 from ranksim.planner.study.store import Outcome, Store
 from ranksim.report.progress import Tell
-from ranksim.twin.sim.metrics import unknown
+from ranksim.twin.sim.metrics import WITHIN, unknown
 
 Values: TypeAlias = Mapping[str, float | None]
 GROWTH = 1.5

@@ -23,8 +23,6 @@ ROOTS = ("scenario", "policy", "population")
 
 SIGNS = {"<=": "at most", ">=": "at least", "<": "below", ">": "above"}
 
-WITHIN = re.compile(r"jobs\.(\w+)\.wait\.within\.(\w+)")
-
 
 def parameter_words(path: str) -> str:
     """Say a path: scenario.pools.rank_run.capacity is the capacity of pool rank_run."""
@@ -40,8 +38,6 @@ def parameter_words(path: str) -> str:
 
 def metric_words(metric: str) -> str:
     """Say a metric as results do; one that has no words is its name."""
-    if within := WITHIN.fullmatch(metric):
-        return f"share of {within[1]} jobs that wait {within[2]} at most"
     return label(metric)
 
 

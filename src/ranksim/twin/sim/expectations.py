@@ -188,7 +188,10 @@ class Expectation(Frozen):
             text = f"{self.metric} is {kept}, as expected {self.wanted()}"
             return ExpectationResult(self, True, value, 0.0, text)
         unit: Unit = "duration" if self._unit == "instant" else self._unit
-        beyond = f": {write_number(abs(off), unit)} {'above' if off > 0 else 'below'}" if off else ""
+        distance = (
+            f"{abs(off or 0) * 100:.3g} points" if unit == "share" else write_number(abs(off or 0), unit)
+        )
+        beyond = f": {distance} {'above' if off > 0 else 'below'}" if off else ""
         text = f"{self.metric} is {self._in_words(value)}{where}, expected {self.wanted()}{beyond}"
         return ExpectationResult(self, False, value, off, text)
 
@@ -239,6 +242,8 @@ def write_number(value: float | None, unit: Unit) -> str:
         return format_duration(round(value / coarse) * coarse)
     if unit in WRITERS:
         return WRITERS[unit](round(value))
+    if unit == "share":
+        return f"{round(value * 100, 3):.4g} %"
     if abs(value) < 1:
         return f"{value:.3g}"
     return f"{round(value, 3):g}" if abs(value) < 1e6 else f"{round(value)}"
@@ -283,8 +288,10 @@ def _number(value: Any, unit: Unit, bare: bool) -> Any:
             return value
         raise ValueError(f"write {form}, found {value!r}")
     if isinstance(value, str):
+        per_cent = re.fullmatch(r"(.+?)\s*%\s*", value) if unit == "share" else None
+        plain = value if per_cent is None else f"{per_cent[1]}e-2"  # 99.9 / 100 is not 0.999
         try:
-            value = int(value) if re.fullmatch(r"[+-]?[0-9_]+", value) else float(value)
+            value = int(plain) if re.fullmatch(r"[+-]?[0-9_]+", plain) else float(plain)
         except ValueError:
             raise ValueError(f"expected a number, found {value!r}") from None
     if isinstance(value, float) and not math.isfinite(value):

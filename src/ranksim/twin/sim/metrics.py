@@ -8,21 +8,45 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import cache
 
+from ranksim.core.clock import Micros, duration
 from ranksim.core.contract.facts import JobKind
 from ranksim.inference.kinds import MetricSample
 from ranksim.twin.sim import metric_families as families
-from ranksim.twin.sim.histogram import Histogram
+from ranksim.twin.sim.histogram import Histogram, bucket_of
 from ranksim.twin.sim.metric_families import Metric, Row, Unit, derived_fields, with_histogram
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.series import SERIES
 
 Scalars = dict[str, float | None]
 
+WITHIN = ".wait.within."
+"""In the name of a metric: the share of a kind's jobs that started within a duration of being queued.
+
+No replication lists it, as there is one for each duration: it is computed where it is asked for.
+"""
+
 # Names
+
+
+def within_of(metric: str) -> tuple[str, Micros]:
+    """Return what `jobs.KIND.wait.within.DURATION` is about: `jobs.KIND` and the bound (µs).
+
+    Raises ValueError for another name.
+    """
+    jobs, _, bound = metric.partition(WITHIN)
+    check_name(f"{jobs}.wait.p50")
+    try:
+        return jobs, duration(bound)
+    except ValueError:
+        raise ValueError(f"no metric {metric!r}; write {jobs}{WITHIN}DURATION, such as 5m") from None
 
 
 def _declared(metric: str) -> tuple[str, Metric | None]:
     """Return what a metric is about, "" if nothing, and its declaration; None where there is none."""
+    if WITHIN in metric:
+        jobs, _, bound = metric.partition(WITHIN)
+        words = f"share of {{name}} jobs that wait {bound} at most"
+        return jobs.partition(".")[2], Metric(words, "share", "share", trials=f"{jobs}.queued")
     family, _, rest = metric.partition(".")
     fields = families.FAMILIES.get(family, {})
     name, _, field = (families.MONTH.sub(".YYYY-MM", rest) if family == "invoice" else rest).rpartition(".")
@@ -44,6 +68,9 @@ def unit_of(metric: str) -> Unit:
 
 def check_name(metric: str) -> None:
     """Raise ValueError when no scenario could have a metric of this name."""
+    if WITHIN in metric:
+        within_of(metric)
+        return
     family = metric.partition(".")[0]
     if family not in families.ABOUT:
         if metric not in always():
@@ -201,6 +228,30 @@ def _invoices(replication: Replication) -> Values:
     for account, months in paid.items():
         priced = [uusd for uusd in months if uusd is not None]
         yield f"invoice.{account}", [("total", sum(priced) if len(priced) == len(months) else None)]
+
+
+def share_within(waits: Histogram, queued: float, bound: Micros) -> float | None:
+    """Return the share of jobs queued that started within `bound`; one that has not started by then is late.
+
+    Waits that share the histogram's bucket with the bound, up to 0.8 % longer, count as within. None where no
+    job was queued.
+    """
+    queued, last = max(queued, waits.count), bucket_of(bound)
+    return (
+        sum(times for bucket, times in waits.buckets.items() if bucket <= last) / queued if queued else None
+    )
+
+
+def with_share(replications: Sequence[Replication], plain: Sequence[Scalars], metric: str) -> list[Scalars]:
+    """Return the scalars of replications, with a metric that is computed where it is asked for."""
+    if WITHIN not in metric:
+        return list(plain)
+    jobs, bound = within_of(metric)
+    rows = [job_row(replication, jobs.partition(".")[2]) for replication in replications]
+    return [
+        values | {metric: share_within(row["wait"], row["queued"], bound)}
+        for values, row in zip(plain, rows, strict=True)
+    ]
 
 
 def values_of(replications: Sequence[Scalars], metric: str) -> list[float | None]:

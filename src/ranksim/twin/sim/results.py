@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from ranksim.core.errors import BadInput, check_kind
+from ranksim.core.errors import BadInput, check_kind, read_at
 from ranksim.core.extras import imported
 from ranksim.core.files import ITS_SCENARIO, MARKER
 from ranksim.inference.differences import compared
@@ -21,7 +21,17 @@ from ranksim.report.measured import MetricComparison, MetricEstimate
 from ranksim.report.readings import NO_READINGS
 from ranksim.report.units import difference_of, many
 from ranksim.twin.sim import tables
-from ranksim.twin.sim.metrics import Scalars, sample_of, scalars, unit_of, unknown, values_of
+from ranksim.twin.sim.metrics import (
+    WITHIN,
+    Scalars,
+    check_name,
+    sample_of,
+    scalars,
+    unit_of,
+    unknown,
+    values_of,
+    with_share,
+)
 from ranksim.twin.sim.replication import Replication
 
 if TYPE_CHECKING:
@@ -163,16 +173,19 @@ class Result:
     def values(self, metric: str) -> list[float | None]:
         """Return a metric of each replication, None where nothing was observed. Raises BadInput."""
         self._check(metric)
-        return values_of(self.scalars, metric)
+        return values_of(with_share(self.replications, self.scalars, metric), metric)
 
     def sample(self, metric: str) -> MetricSample:
         """Return a metric of each replication with what its interval goes by. Raises BadInput."""
         self._check(metric)
-        return sample_of(self.scalars, metric)._replace(drawn=not metric.startswith(self.fixed))
+        plain = with_share(self.replications, self.scalars, metric)
+        return sample_of(plain, metric)._replace(drawn=not metric.startswith(self.fixed))
 
     def _check(self, metric: str) -> None:
         check_kind("metric", metric, str, "the name of one, as in `metrics`")
-        if metric not in self._names:
+        if WITHIN in metric:
+            read_at(self.scenario, check_name, metric)
+        elif metric not in self._names:
             raise BadInput(f"{self.scenario}: {unknown(metric, self._names)}")
 
     def metric(self, name: str) -> MetricEstimate:
