@@ -10,6 +10,7 @@ import pytest
 
 from ranksim.core.errors import BadInput
 from ranksim.report import frames
+from ranksim.report.table_spec import TableSpec
 from ranksim.twin.sim.tables import COLUMNS
 
 Tables = dict[str, list[dict[str, Any]]]
@@ -43,3 +44,11 @@ def test_a_table_that_there_is_not_is_answered_with_what_comes_near() -> None:
         BadInput, match=r"^frame: expected one of jobs, calls, found 'job'; did you mean 'jobs'\?$"
     ):
         frames.rows_named({"jobs": [], "calls": []}, "job")
+
+
+def test_files_name_columns_of_money_by_their_unit() -> None:
+    spec = TableSpec({"plan": "text", "cost": "money"}, {"price_uusd": "money", "share": "share"})
+    row = {"plan": "pro", "cost": 3, "cost_low": 1, "price_uusd": 4, "share": 0.5, "share_low": 0.1}
+    named = {"plan": "pro", "cost_uusd": 3, "cost_uusd_low": 1} | dict(list(row.items())[3:])
+    assert spec.in_files([row]) == [named]
+    assert list(spec.in_files([row])[0]) == list(named)

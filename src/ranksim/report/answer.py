@@ -187,9 +187,8 @@ class ReadyAnswer(ABC):
         with new_directory(out) as folder:
             write_text(folder / "result.json", self.to_json())
             (folder / "tables").mkdir()
-            filled = {name: rows for name, rows in self.tables.items() if rows}
-            columns = {name: self._spec(name).columns or tuple(rows[0]) for name, rows in filled.items()}
-            save_tables(filled, columns, folder / "tables")
+            filled = {name: self._spec(name).in_files(rows) for name, rows in self.tables.items() if rows}
+            save_tables(filled, {name: tuple(rows[0]) for name, rows in filled.items()}, folder / "tables")
             images: dict[str, str] = {}
             if plots:
                 from ranksim.report.figure import save_figure

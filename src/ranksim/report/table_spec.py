@@ -15,6 +15,9 @@ Columns = Mapping[str, str]
 """Column to its quantity: a key of `units.FORMATS`, "date", "text", or "" for the unit of the row; "value" is
 text that stands as numbers do."""
 
+ENDS = ("", "_low", "_high")
+"""A column, and the ends of its interval."""
+
 NONE: Columns = MappingProxyType({})
 
 
@@ -41,6 +44,14 @@ class TableSpec(NamedTuple):
     def quantities(self) -> dict[str, str]:
         """By column its quantity."""
         return {**self.visible, **self.others}
+
+    def in_files(self, rows: Sequence[Row]) -> list[Row]:
+        """Return rows as files have them: the name of a column of money, of µUSD, ends in _uusd there."""
+        names = {column: column for column in self.columns or rows[0]}
+        for column in (name for name, quantity in self.quantities.items() if quantity == "money"):
+            of = column.removesuffix("_uusd")
+            names |= {f"{column}{end}": f"{of}_uusd{end}" for end in ENDS if f"{column}{end}" in names}
+        return [{name: row[column] for column, name in names.items()} for row in rows]
 
     def view(self, title: str, rows: Sequence[Row], note: str = "") -> list[View]:
         """Return rows of the table for people, or no view where there are no rows."""

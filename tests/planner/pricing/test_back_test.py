@@ -376,7 +376,7 @@ def test_calls_as_csv(tmp_path: Path) -> None:
     with (tmp_path / "calls.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 12
-    assert (rows[11]["a"], rows[11]["a_code"], rows[11]["b_cost"]) == ("402", "quota_exhausted", "30000")
+    assert (rows[11]["a"], rows[11]["a_code"], rows[11]["b_cost_uusd"]) == ("402", "quota_exhausted", "30000")
 
 
 def test_the_plot_shows_refusals(tmp_path: Path) -> None:

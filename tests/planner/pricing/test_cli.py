@@ -126,7 +126,7 @@ def test_calls_are_written_as_csv(tmp_path: Path) -> None:
     lines = (tmp_path / "calls.csv").read_text("utf-8").splitlines()
     assert len(lines) == 17
     assert lines[0].startswith(
-        "id,at,account,operation,recorded,recorded_code,a,a_code,a_cost,b,b_code,b_cost"
+        "id,at,account,operation,recorded,recorded_code,a,a_code,a_cost_uusd,b,b_code,b_cost_uusd"
     )
 
 

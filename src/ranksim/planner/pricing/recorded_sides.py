@@ -154,7 +154,7 @@ class RecordedAnswer(DrawnAnswer, ABC):
 
     def save_csv(self, path: Path) -> None:
         """Write the table that answers as CSV: calls or customers, a line each. Raises BadInput."""
-        save_csv(self.rows(), path)
+        save_csv(self._spec(next(iter(self.TABLES))).in_files(self.rows()), path)
 
     def refusals_view(self) -> list[View]:
         """The refusals as a table for people."""
