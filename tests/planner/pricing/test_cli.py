@@ -397,7 +397,31 @@ def test_prices_that_are_tried_have_their_unit() -> None:
         "pareto", "--population", str(EXAMPLES / "population.yaml"), "--vary", "plans.pro.price=99,129"
     )
     assert (code, out) == (2, "")
-    assert err == "ranksim: --vary plans.pro.price: write an amount such as '99 USD', found 99\n"
+    assert err == "ranksim: --vary: plans.pro.price: write an amount such as '99 USD', found 99\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            "compare --set plans.pro.prise=1",
+            "--set plans.pro.prise: no parameter 'plans.pro.prise': plans.pro has",
+        ),
+        (
+            "compare --set plans.pro.price=x",
+            "--set plans.pro.price: write an amount such as '15 USD', found 'x'",
+        ),
+        ("pareto --vary plans.prp.price=3USD", "no parameter 'plans.prp.price': plans has no 'prp'"),
+        (
+            "pareto --vary policy.catalogue.plans.pro.price=x",
+            "plans.pro.price: write an amount such as",
+        ),
+        ("pareto --vary plans.pro.page_cap=-1", "plans.pro.page_cap: expected at least 0, found -1"),
+    ],
+)
+def test_paths_are_told_as_they_are_given(words: str, expected: str) -> None:
+    code, out, err = told(*words.split(), "--population", str(EXAMPLES / "population.yaml"), COLUMNS="300")
+    assert (code, out, err.startswith(f"ranksim: {expected}")) == (2, "", True), err
 
 
 def test_a_comparison_wants_b_or_what_is_set() -> None:

@@ -144,7 +144,7 @@ def test_a_price_that_is_not_known_is_not_taken_for_nothing() -> None:
     assert "costs the provider 2.40 USD under A and 2.40 USD under B" in answer.sentence
     assert {row["metric"] for row in answer.differences if row["unit"] == "money"} == {"cost"}
     with pytest.raises(
-        BadInput, match=r"grid: mirror does not know what agency costs a month; write it into"
+        BadInput, match=r"catalogue: mirror does not know what agency costs a month; write it into"
     ):
         pareto_account(SMALL, {"plans.agency.slot_limit": [10, 20]}, catalogue=unknown)
     known = pareto_account(

@@ -160,16 +160,20 @@ def with_settings(
         roots["population"] = Population.load(population)
     of_catalogue = [text.split(".")[0] in type(sold).model_fields for text in texts]
     texts = [CATALOGUE_PATH * short + text for short, text in zip(of_catalogue, texts, strict=True)]
-    settings = read_settings(texts, roots | {"policy": selling(under, sold)})
-    terms = {
-        path.removeprefix(CATALOGUE_PATH): value
-        for path, value in settings.items()
-        if path.startswith(CATALOGUE_PATH)
-    }
+    try:
+        settings = read_settings(texts, roots | {"policy": selling(under, sold)})
+        terms = {
+            path.removeprefix(CATALOGUE_PATH): value
+            for path, value in settings.items()
+            if path.startswith(CATALOGUE_PATH)
+        }
+        new = changed(sold, terms) if terms else sold
+    except BadInput as error:
+        why = str(error).replace(CATALOGUE_PATH, "" if any(of_catalogue) else CATALOGUE_PATH)
+        raise BadInput(why if why.startswith("--set") else f"--set {why}") from None
     rest = {path: value for path, value in settings.items() if not path.startswith(CATALOGUE_PATH)}
     inputs: dict[str, Any] = {}
     if terms:
-        new = changed(sold, terms)
         if which == "b" and named is None:
             new = new.model_copy(update={"name": f"{sold.name} with {point_row(terms)['point']}"})
         inputs[which] = [*others, new] if of_sides else new
@@ -202,11 +206,11 @@ def read_pairs(flag: str, expected: str, texts: Iterable[str]) -> dict[str, str]
 
 def read_grid(texts: Sequence[str], catalogue: "Catalogue") -> dict[str, list[object]]:
     """Read PATH=VALUE,VALUE flags for a catalogue; whole numbers are numbers. Raises BadInput."""
-    from ranksim.core.contract.parameters import check_unit
+    from ranksim.planner.pricing.pareto import check_units, points_of
 
     grid: dict[str, list[object]] = {}
     for text in texts:
-        path, _, values = text.partition("=")
+        path, _, values = text.removeprefix(CATALOGUE_PATH).partition("=")
         given = [value.strip() for value in values.split(",")]
         if not path or not all(given):
             raise BadInput(
@@ -214,12 +218,14 @@ def read_grid(texts: Sequence[str], catalogue: "Catalogue") -> dict[str, list[ob
             )
         if path in grid:
             raise BadInput(f"--vary: {path} is given twice; give all its values at once, with commas")
-        grid[path] = [int(value) if value.isdecimal() else value for value in given]
-        try:
-            for value in grid[path]:
-                check_unit(f"catalogue.{path}", value, {"catalogue": catalogue})
-        except BadInput as error:
-            raise BadInput(f"--vary {path}: {error}") from None
+        grid[path] = [int(value) if value.removeprefix("-").isdecimal() else value for value in given]
+    try:
+        points_of(grid)
+        for path, choices in grid.items():
+            for value in choices:
+                check_units(catalogue, {path: value})
+    except BadInput as error:
+        raise BadInput(f"--vary: {str(error).removeprefix('grid: ')}") from None
     return grid
 
 

@@ -270,7 +270,7 @@ def _against(
     Its group is moved to the front. Raises BadInput where the prices of a point are not known.
     """
     for point in tried[:-1]:
-        catalogues.check_priced(point, plans, "grid")
+        catalogues.check_priced(point, plans, "catalogue")
     against = 0 if catalogues.unknown_prices(tried[-1], plans) else len(choices)
     groups.sort(key=lambda numbers: against not in numbers)
     return against
@@ -328,19 +328,19 @@ def changed(catalogue: Catalogue | str | Path, settings: Mapping[str, Any]) -> C
     try:
         for path in rooted:
             check_path(path, {"catalogue": catalogue})
-        _check_units(catalogue, settings)
+        check_units(catalogue, settings)
         tree = laid(catalogue, tree_of(rooted, "catalogue"))
     except ValueError as error:
-        raise BadInput(f"grid: {error}") from None
+        raise BadInput(str(error).replace("'catalogue.", "'").replace(": catalogue.", ": ")) from None
     try:
         sold = Policy(catalogue=catalogue).replace(catalogue=tree).catalogue
     except BadInput as error:
-        raise BadInput(f"grid: {str(error).removeprefix('replace: catalogue.')}") from None
+        raise BadInput(str(error).removeprefix("replace: catalogue.")) from None
     stated = catalogue.model_fields_set | set(tree)
     return Catalogue(**{name: getattr(sold, name) for name in stated})
 
 
-def _check_units(catalogue: Catalogue, settings: Mapping[str, Any]) -> None:
+def check_units(catalogue: Catalogue, settings: Mapping[str, Any]) -> None:
     """Raise BadInput where a bare number is given for money or a time, which would be µUSD or µs."""
     for path, value in settings.items():
         try:
