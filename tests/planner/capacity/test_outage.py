@@ -241,7 +241,8 @@ def test_an_outage_at_a_moment_is_told_as_it_comes() -> None:
     scenario = of_groups(30, clients="{" + NIGHTS + "}")
     night = scenario_outage(scenario, "3h", at="1d30m")
     assert (night.expected.events, night.lost, night.expected.disabled) == (30, 30, 1)
-    assert night.sentence == "Of 30 events in 3h, 30 are lost and 0 come late; the endpoint is disabled."
+    said = "the endpoint is disabled 33m56s after it begins, at 2026-03-02T01:03:56Z."
+    assert night.sentence == f"Of 30 events in 3h, 30 are lost and 0 come late; {said}"
     day = scenario_outage(scenario, "3h", at="1d12h")
     assert (day.expected.events, day.lost, day.expected.disabled) == (0, 0, 0)
     any_moment = scenario_outage(scenario, "3h")
@@ -266,6 +267,8 @@ def test_an_outage_at_a_moment_is_that_of_the_run() -> None:
     disabled_at = counted.metric("endpoints.erp.disabled_at").mean
     assert disabled_at is not None
     since = disabled_at - scenario.start - DAY - 30 * MINUTE
+    assert answer.disabled_at == since
+    assert "the endpoint is disabled 33m56s after it begins, at 2026-03-02T01:03:56Z" in answer.sentence
     steps = 45 * MINUTE / 100
     assert [chance for t, chance in answer.curve if abs(t - since) > steps] == [
         float(t > since) for t, _ in answer.curve if abs(t - since) > steps

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.core.clock import Micros, iso
+from ranksim.core.clock import SECOND, Micros, iso
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.errors import check_kind
 from ranksim.core.rules.webhooks import retry_at
@@ -187,6 +187,7 @@ class OutageCost(ReadyAnswer):
 
     `curve` is the chance that the endpoint is disabled by a time since the beginning of the outage (µs), and
     `extremes` tell how far outages differ by when they begin, and `assumed` is what a scenario does not say.
+    `disabled_at` is when that is (µs since the beginning), where it is the same in every outage looked at.
     """
 
     kind = "capacity outage"
@@ -200,6 +201,7 @@ class OutageCost(ReadyAnswer):
     simulated: dict[str, Estimate]
     extremes: Extremes | None = None
     assumed: tuple[str, ...] = ()
+    disabled_at: Micros | None = None
 
     @property
     def lost(self) -> float:
@@ -227,7 +229,11 @@ class OutageCost(ReadyAnswer):
         )
 
     def _disabled(self) -> str:
-        """Whether the endpoint is disabled: a chance, where outages begin at any moment."""
+        """Whether and when the endpoint is disabled: a chance, where outages begin at any moment."""
+        if self.disabled_at is not None:
+            begins = None if isinstance(self.outage, Outage) else self.outage.at
+            on = "" if begins is None else f", at {iso((begins + self.disabled_at) // SECOND * SECOND)}"
+            return f"disabled {duration(self.disabled_at)} after it begins{on}"
         if not isinstance(self.outage, Outage) and self.outage.at is not None:
             return "disabled" if self.expected.disabled else "not disabled"
         return f"disabled with a chance of {percent(self.expected.disabled)}"
@@ -326,16 +332,21 @@ def outage_cost(outage: Outage, policy: Policy | str | Path | None = None) -> Ou
     phases = ((2 * step + 1) * outage.every / (2 * MOMENTS) for step in range(MOMENTS))
     instants = (np.arange(phase, outage.length, outage.every) for phase in phases)
     ends = [followed(came, outage.length, attempts, outage.failure, outage.together) for came in instants]
-    return OutageCost(outage, *averaged(ends, outage.length), {})
+    expected, curve, disabled_at = averaged(ends, outage.length)
+    return OutageCost(outage, expected, curve, {}, disabled_at=disabled_at)
 
 
 def averaged(
     outages: Sequence[tuple[OutageOutcome, float]], length: Micros
-) -> tuple[OutageOutcome, tuple[tuple[Micros, float], ...]]:
-    """Return the mean of outages as `followed` gives them, and the share disabled by a time (µs)."""
+) -> tuple[OutageOutcome, tuple[tuple[Micros, float], ...], Micros | None]:
+    """Return the mean of outages as `followed` gives them, and the share disabled by a time (µs).
+
+    Return when all are disabled, too; None unless that is within a second of each other.
+    """
     disabled = [end for _, end in outages]
     curve = ((t, sum(end <= t for end in disabled) / len(outages)) for t in _times(length))
-    return mean_of([outcome for outcome, _ in outages]), tuple(curve)
+    at = round(disabled[0]) if max(disabled) - min(disabled) < SECOND else None  # inf - inf is not a number
+    return mean_of([outcome for outcome, _ in outages]), tuple(curve), at
 
 
 def _times(length: Micros) -> list[Micros]:

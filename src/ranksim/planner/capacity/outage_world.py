@@ -212,7 +212,9 @@ def scenario_outage(
         losses = [met.lost for met, _ in outages]
         most = max(losses)
         extremes = Extremes(quiet, most, starts[losses.index(most)])
-    return OutageCost(outage, *averaged(outages, lasts), {}, extremes, (*scenario_notes(scenario), *notes))
+    expected, curve, disabled_at = averaged(outages, lasts)
+    assumed = (*scenario_notes(scenario), *notes)
+    return OutageCost(outage, expected, curve, {}, extremes, assumed, disabled_at)
 
 
 def _moment(at: Moment | str) -> Moment:

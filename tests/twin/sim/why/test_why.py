@@ -17,7 +17,16 @@ from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import ReplicationTally
 from ranksim.twin.sim.why.answer import _Prevention, narrowed, why
 from ranksim.twin.sim.why.changes import knobs, study_path
-from ranksim.twin.sim.why.explanation import Chance, Happening, Path, Remedy, TurningPoint, Unchanged, Why
+from ranksim.twin.sim.why.explanation import (
+    Chance,
+    Happening,
+    Losses,
+    Path,
+    Remedy,
+    TurningPoint,
+    Unchanged,
+    Why,
+)
 from ranksim.twin.sim.why.futures import Question, Rerunner
 from ranksim.twin.sim.why.moments import as_of, planned_moments
 from ranksim.twin.sim.world import Fork, World
@@ -206,6 +215,23 @@ def test_with_fewer_worlds_it_is_said_what_was_not_tried() -> None:
     assert (everything.untried, everything.worlds > 80) == ((), True)
     with pytest.raises(BadInput, match="max_worlds: expected at least 1, found 0"):
         why(scenario, [1], "endpoints.erp.lost", max_worlds=0)
+
+
+@pytest.mark.slow
+def test_all_that_a_disabled_endpoint_loses_is_told_and_that_it_may_be_enabled_again() -> None:
+    """Five events are lost as it is disabled at night; of the next four nights none is sent."""
+    asked = why(Scenario.parse(DOWN), [1], "endpoints.erp.lost > 15")
+    assert asked.losses == Losses("erp", 30, 25, (3 * HOUR + 30 * MINUTE,), 5)
+    said = (
+        "By the end of the run erp loses 30 events, of which 25 came while its endpoint was disabled. "
+        "Enabled again as the outage ends "
+        "(timeline: {at: 3h30m, do: edit_endpoint, receiver: erp, enabled: true}), it loses 5."
+    )
+    assert said in asked.sentence
+    enabled = next(change for change in asked.changes if change.path == "scenario.timeline[0]")
+    assert enabled.sentence.startswith("scenario.timeline[0] nothing → {at: 3h30m, do: edit_endpoint")
+    assert enabled.holds
+    assert Rerunner(Question("refusals.total"), nobody).losses(Scenario.parse(DOWN), 1) is None
 
 
 def test_who_waits_too_long_is_watched() -> None:

@@ -90,7 +90,9 @@ def _answered(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, future
     chances = tuple(search.chances(moment, first, before))
     run = str(question), scenario.name, replication, seed, scenario.start
     untried = (*search.untried, *prevention.untried())
-    return Why(*run, first, moment, chances, otherwise, changes, worlds.runs, prevention.unchanged, untried)
+    losses = worlds.losses(plain, seed)
+    about = worlds.runs, prevention.unchanged, untried, losses
+    return Why(*run, first, moment, chances, otherwise, changes, *about)
 
 
 def _first_of(

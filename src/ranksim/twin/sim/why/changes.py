@@ -17,8 +17,8 @@ from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.quantities import Distribution, Moment
 from ranksim.core.money import format_money
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.timeline import ChangePlan, SetAddOn
-from ranksim.twin.sim.why.explanation import LEFT_OUT, Path
+from ranksim.twin.sim.timeline import ChangePlan, EditEndpoint, SetAddOn
+from ranksim.twin.sim.why.explanation import LEFT_OUT, Path, enabling
 
 MOST_TIMES = 16
 """How many times as much as there is a knob goes up to."""
@@ -74,7 +74,7 @@ def study_path(path: Path) -> str:
 
 
 def _put(old: Any, path: Path, value: Any) -> Any:
-    """Return a copy with the value at a path; `LEFT_OUT` takes an item out."""
+    """Return a copy with the value at a path; `LEFT_OUT` takes an item out, one behind the last is added."""
     if not path:
         return value
     part, *rest = path
@@ -85,7 +85,7 @@ def _put(old: Any, path: Path, value: Any) -> Any:
             return {name: kept for name, kept in old.items() if name != part}
         return {**old, part: _put(old.get(part), tuple(rest), value)}
     index = int(part)
-    kept = () if not rest and value == LEFT_OUT else (_put(old[index], tuple(rest), value),)
+    kept = () if not rest and value == LEFT_OUT else (_put(old[index] if rest else None, tuple(rest), value),)
     return (*old[:index], *kept, *old[index + 1 :])
 
 
@@ -198,6 +198,10 @@ def _of_pool(scenario: Scenario, kind: Any) -> Iterator[Knob]:
 def _of_receiver(scenario: Scenario, name: str) -> Iterator[Knob]:
     receiver, at = scenario.receivers[name], ("receivers", name)
     for index, outage in enumerate(receiver.outages):
+        over = Moment(us=outage.begin.on(scenario.start) - scenario.start + outage.length)
+        enabled = EditEndpoint(do="edit_endpoint", at=over, receiver=name, enabled=True)
+        put: Path = ("timeline", len(scenario.timeline))
+        yield Knob(put, None, 1, _always(enabled), _always(1.0), _in_file)
         yield _shorter((*at, "outages", index, "length"), outage.length, 1)
         yield from _left_out((*at, "outages", index), "down")
     if receiver.latency.durations[0]:
@@ -314,6 +318,10 @@ def _choices(path: Path, old: Any, sizes: Mapping[str, float], *, sold: bool = F
     """One knob for each value, of which it is said how far it lies: they are no ladder."""
     for value, size in sizes.items():
         yield Knob(path, old, 1, _always(value), _always(size), sold=sold)
+
+
+def _in_file(action: EditEndpoint | None) -> str:
+    return "nothing" if action is None else enabling(action.at.us, action.receiver)
 
 
 def _always(value: Any) -> Callable[[int], Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from ranksim.core.clock import DAY, HOUR, Micros, iso
+from ranksim.core.clock import DAY, HOUR, Micros, format_duration, iso
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import chance
 from ranksim.report import units
@@ -51,6 +51,37 @@ class Happening(NamedTuple):
     text: str
     client: str = ""
     receiver: str = ""
+
+
+def enabling(at: Micros, receiver: str) -> str:
+    """Return the action of a timeline, as files have it, that enables an endpoint so long after the start."""
+    return f"{{at: {format_duration(at)}, do: edit_endpoint, receiver: {receiver}, enabled: true}}"
+
+
+class Losses(NamedTuple):
+    """What a `receiver` loses in all of a run, and how much of it as its endpoint stays disabled.
+
+    Enabled again as outages end, so long (µs) after the start (`ends`), it would lose `enabled`.
+    """
+
+    receiver: str
+    lost: int
+    suppressed: int
+    ends: tuple[Micros, ...]
+    enabled: int
+
+    @property
+    def sentence(self) -> str:
+        """The losses in words, and what to do about them."""
+        text = (
+            f"By the end of the run {self.receiver} loses {units.many(self.lost, 'event')}, of which "
+            f"{self.suppressed:,} came while its endpoint was disabled"
+        )
+        if not self.ends:
+            return f"{text}; it stays so until the timeline enables it (edit_endpoint, enabled: true)."
+        when = "the outage ends" if len(self.ends) == 1 else f"each of {len(self.ends)} outages ends"
+        action = enabling(self.ends[0], self.receiver)
+        return f"{text}. Enabled again as {when} (timeline: {action}), it loses {self.enabled:,}."
 
 
 class Unchanged(NamedTuple):
@@ -149,7 +180,7 @@ class Why(ReadyAnswer):
     inevitable, `chances` how likely it was from each moment on, `otherwise` how likely it is in other worlds
     of the scenario as it stands. `changes` prevent it, the best first, each in more other worlds than no
     change does, which `unchanged` tells; a run with the first of them confirmed that. `worlds` were run, and
-    `untried` is what these were too few for.
+    `untried` is what these were too few for. `losses` are all that a receiver loses, if that is asked.
     """
 
     kind = "why"
@@ -169,6 +200,7 @@ class Why(ReadyAnswer):
     worlds: int
     unchanged: Unchanged | None = None
     untried: tuple[str, ...] = ()
+    losses: Losses | None = None
 
     def __repr__(self) -> str:
         return f"<Why {self.question} in {self.scenario!r}: {self.sentence}>"
@@ -203,7 +235,9 @@ class Why(ReadyAnswer):
         return f"{first}: it was inevitable from {iso(self.moment.at)} on ({self.moment.text})."
 
     def _left(self) -> Iterator[str]:
-        """What was not tried, and how to have it tried."""
+        """What else is lost, what was not tried, and how to have it tried."""
+        if self.losses is not None:
+            yield self.losses.sentence
         if self.untried:
             untried = "; ".join(self.untried)
             yield f"Not tried in {self.worlds} worlds: {untried}; a larger --max-worlds tries more."
@@ -287,6 +321,7 @@ class Why(ReadyAnswer):
             "inevitable": {"at": self.moment.at, "what": self.moment.text},
             "worlds": self.worlds,
             "untried": list(self.untried),
+            "losses": None if self.losses is None else self.losses._asdict(),
         }
 
     def views(self) -> list[View]:

@@ -10,6 +10,7 @@ from typing import Any
 from simpy.events import Event
 
 from ranksim.core.clock import Micros
+from ranksim.core.contract.quantities import Moment
 from ranksim.core.draws import Purpose, derive, entity
 from ranksim.core.errors import BadInput, check_kind, read_at
 from ranksim.core.service.calls import Answer, Attempt, Call, Reply
@@ -27,9 +28,11 @@ from ranksim.twin.sim.drawn import is_drawn
 from ranksim.twin.sim.expectations import READERS, write_number
 from ranksim.twin.sim.metric_families import LOST, REFUSING
 from ranksim.twin.sim.metrics import check_name, scalars, unit_of
+from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import ReplicationTally, SilentTally, tally_of
-from ranksim.twin.sim.why.explanation import Happening
+from ranksim.twin.sim.timeline import EditEndpoint
+from ranksim.twin.sim.why.explanation import Happening, Losses
 from ranksim.twin.sim.world import Fork, World
 
 SHRINKS = ("active", "held", "used", "pending", "mean_waiting")
@@ -320,7 +323,30 @@ class Rerunner:
         0 where the world has no such metric.
         """
         tally = tally_of(scenario, ReplicationTally)
-        return self._measured(scenario, seed, tally, until).get(metric or self.question.metric) or 0
+        measured = scalars(self._measured(scenario, seed, tally, until))
+        return measured.get(metric or self.question.metric) or 0
+
+    def losses(self, scenario: Scenario, seed: int) -> Losses | None:
+        """Return what the receiver loses that it is about, and would lose if it were enabled after outages.
+
+        None where it is about no losses, or none of them comes of a disabled endpoint.
+        """
+        name, start = self.question.receiver, scenario.start
+        if not self.question.metric.startswith(f"endpoints.{name}.lost"):
+            return None
+        replication = self._measured(scenario, seed, tally_of(scenario, ReplicationTally), None)
+        row = next(row for row in replication.endpoints if row["endpoint"] == name)
+        if not row["lost_suppressed"]:
+            return None
+        disabled = row["disablings"][0][0]
+        ends = tuple(end - start for _, end in row["outages"] if disabled < end < scenario.end)
+        again = (
+            EditEndpoint(do="edit_endpoint", at=Moment(us=at), receiver=name, enabled=True) for at in ends
+        )
+        enabled = scenario.model_copy(update={"timeline": (*scenario.timeline, *again)})
+        lost = f"endpoints.{name}.lost"
+        both = int(scalars(replication)[lost] or 0), row["lost_suppressed"]
+        return Losses(name, *both, ends, int(self.value(enabled, seed, lost)) if ends else both[0])
 
     def first(self, scenario: Scenario, seed: int) -> tuple[Happening | None, list[Happening]]:
         """Return what first made the answer yes, or None, and all that happened before it."""
@@ -331,7 +357,7 @@ class Rerunner:
         ended = self._measured(scenario, seed, diary, first.at if first else None)
         happenings = sorted(diary.happenings, key=lambda happening: happening.at)
         if first is None:
-            if (ended.get(self.question.metric) or 0) <= self.question.bound:
+            if (scalars(ended).get(self.question.metric) or 0) <= self.question.bound:
                 return None, happenings
             first = self._bisected(scenario, seed, happenings)
         return first, [happening for happening in happenings if happening.at < first.at]
@@ -366,7 +392,7 @@ class Rerunner:
 
     def _measured(
         self, scenario: Scenario, seed: int, tally: ReplicationTally, until: Micros | None
-    ) -> dict[str, float | None]:
+    ) -> Replication:
         world = self._world(scenario, seed, tally, None)
         if until is None or until + 1 >= scenario.end:
             world.run()
@@ -374,7 +400,7 @@ class Rerunner:
             world.env.run(until=until + 1 - scenario.start)
             world.finish()
         assert world.replication is not None
-        return scalars(world.replication)
+        return world.replication
 
     def _world(self, scenario: Scenario, seed: int, tally: ReplicationTally, fork: Fork | None) -> World:
         self.runs += 1
