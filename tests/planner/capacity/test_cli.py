@@ -23,7 +23,7 @@ COMMANDS = {
 
 SENTENCES = {
     "slots": "30 fresh words fit; by day 20 an addition has been refused with a chance of 100 %.",
-    "sync": "300 requests take 1m30s at best under gcra: call while RateLimit",
+    "sync": "300 requests take 1m30s without refusals under gcra: call while RateLimit",
     "workers": "Workers so that 95 % start within 5m: ",
     "outage": "Of 12 events in 1h, 12 are lost and 0 come late; the endpoint is disabled",
     "fit": "The plan agency fits, for 2,990.00 USD a month; the work costs the provider 446.40 USD. At",

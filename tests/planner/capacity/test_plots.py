@@ -17,7 +17,7 @@ def test_titles_tell_what_is_found() -> None:
     assert found.startswith("Not even 4 workers start 95 %")
     way = {"window": "gcra", "way": "wait", "time": 3 * MINUTE, "refused": 0, "others_refused": 0}
     refused = way | {"window": "clock", "way": "retry", "time": MINUTE, "others_refused": 2}
-    assert plots.sync([refused, way]).get_title() == "Nobody is refused in 3m at best: wait under gcra"
+    assert plots.sync([refused, way]).get_title() == "Quickest without refusals: 3m, wait under gcra"
     assert plots.sync([refused]).get_title() == "Somebody is refused in every way"
     both = {text.get_text() for text in plots.sync([refused | {"refused": 3}, way]).texts}
     assert both == {"wait", "retry, 3 refused, 2 of others refused"}

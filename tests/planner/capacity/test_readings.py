@@ -121,7 +121,7 @@ def test_a_sync_says_what_its_time_hangs_on() -> None:
         "assumptions.window": ("sliding_counter", "gcra"),
         "assumptions.tracking_class": ("expensive",),
     }
-    assert "under gcra they take 1m30s at best" in answer.notes[0]
+    assert "under gcra they take 1m30s without refusals" in answer.notes[0]
 
 
 OWN = """

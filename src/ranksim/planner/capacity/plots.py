@@ -78,7 +78,7 @@ def sync(rows: Sequence[Row], ax: Axes | None = None) -> Axes:
     if quiet:
         best = min(quiet, key=lambda row: float(row["time"]))
         where = f"{best['way']} under {best['window']}"
-        sentence = f"Nobody is refused in {units.duration(best['time'])} at best: {where}"
+        sentence = f"Quickest without refusals: {units.duration(best['time'])}, {where}"
     return finish(ax, sentence, "minutes from the first call to the last reply", grid="x")
 
 

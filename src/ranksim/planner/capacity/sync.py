@@ -163,10 +163,7 @@ class SyncTime(ReadyAnswer):
         if best.time is None:
             return f"{self.sync.requests:,} requests never get through under {self.assumed}."
         pace = f", one every {duration(best.pace)}" if best.pace else ""
-        text = (
-            f"{self.sync.requests:,} requests take {duration(best.time)} at best under {self.assumed}: "
-            f"{WAYS[best.way]}{pace}."
-        )
+        text = f"{self.sync.requests:,} requests {_taken(best)} under {self.assumed}: {WAYS[best.way]}{pace}."
         if self.safe_pace:
             text += f" One every {duration(self.safe_pace)} is refused under none of the five."
         return text
@@ -223,7 +220,12 @@ def _best_time(sync: Sync, window: RateWindow, schedules: Callable[[RateWindow],
     if sync.others >= window.limit:
         return "other clients leave no room"
     best = _best(schedules(window))
-    return "they never get through" if best.time is None else f"they take {duration(best.time)} at best"
+    return "they never get through" if best.time is None else f"they {_taken(best)}"
+
+
+def _taken(best: SyncSchedule) -> str:
+    refused = best.refused + best.others_refused
+    return f"take {duration(best.time or 0)} with{' the fewest' if refused else 'out'} refusals"
 
 
 def _best(plans: Sequence[SyncSchedule]) -> SyncSchedule:
