@@ -384,6 +384,11 @@ def test_the_plot_shows_refusals(tmp_path: Path) -> None:
     ax = found.plot("outcomes", new_figure().subplots())
     assert [bar.get_width() for bar in ax.patches] == [0, 2, 0]
     assert all(tick == int(tick) for tick in ax.get_xticks())
+    calm = back_test(recorded(tmp_path, brief(0)), on("pro"))
+    assert (calm.plots, calm.notes[0].partition("No call is ")[2]) == (
+        (),
+        "refused, as recorded or replayed.",
+    )
 
 
 def test_frames_have_datetimes_and_dollars(tmp_path: Path) -> None:

@@ -121,5 +121,7 @@ def test_plots(name: str) -> None:
     found = break_even(population(), catalogue({"flat": {"price": 3 * USD}}), policy=CALENDAR, replications=2)
     ax = found.plot(name, new_figure().subplots())
     assert "USD" in ax.get_xlabel()
+    once = {trial.plan: trial for trial in found.trials}
+    assert replace(found, trials=tuple(once.values())).plots == ("prices",)
     if name == "prices":
         assert {line.get_xdata()[0] for line in ax.lines} == {3.0, 3.6}

@@ -111,7 +111,7 @@ def test_money_is_revenue_less_what_the_work_costs() -> None:
     assert answer.row("margin")["difference"] == 10 * MICRO_USD
     assert answer.sentence == (
         "B differs from A in 1 value: plan agency. In 30d B earns 10.00 USD more margin than A (the same in "
-        "every replication) from the account us, on agency; each limit refuses the same number of its calls."
+        "every replication) from the account us, on agency; none of its calls is refused."
     )
     assert (
         "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal." in answer.notes

@@ -131,7 +131,11 @@ class BreakEven(DrawnAnswer):
     replications: int
     seed: int
 
-    plots = ("prices", "ceilings")
+    @property
+    def plots(self) -> tuple[str, ...]:
+        """The prices, and the ceilings where several were tried of a plan: one is no curve."""
+        several = len(self.trials) > len({trial.plan for trial in self.trials})
+        return ("prices", "ceilings") if several else ("prices",)
 
     def of(self, plan: str) -> Balance:
         """The row of one plan. Raises KeyError."""

@@ -266,7 +266,10 @@ class AccountComparison(ComparisonAnswer):
     own: OwnScenario
     consulted: tuple[str, ...]
 
-    plots = ("refusals",)
+    @property
+    def plots(self) -> tuple[str, ...]:
+        """The refusals; none where no call is refused."""
+        return ("refusals",) if self.refusals else ()
 
     @property
     def refusals(self) -> list[Row]:
@@ -293,7 +296,8 @@ class AccountComparison(ComparisonAnswer):
         rows = [row for row in self.differences if row["metric"].startswith("refused_")]
         most = max(rows, key=lambda row: abs(row["difference"]), default=None)
         if most is None or not most["difference"]:
-            return "each limit refuses the same number of its calls"
+            same = "each limit refuses the same number of its calls"
+            return same if self.refusals else "none of its calls is refused"
         code = most["metric"].removeprefix("refused_")
         return f"{code} refuses {units.count(most['b'])} of its calls, under A {units.count(most['a'])}"
 

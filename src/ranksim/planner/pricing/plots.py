@@ -282,8 +282,8 @@ def _refusals(row: Row, names: Sequence[str]) -> str:
 def outcomes(rows: Sequence[Row], ax: Axes) -> Axes:
     """Draw how many replayed calls are refused with each code: as recorded, under A, under B."""
     colours = {"recorded": GREY, "a": BLUE, "b": VERMILLION}
-    names = [name for name in colours if rows and name in rows[0]]
-    height = 0.8 / max(len(names), 1)
+    names = [name for name in colours if name in rows[0]]
+    height = 0.8 / len(names)
     for y, row in enumerate(rows):
         for place, name in enumerate(names):
             at = y + (place - (len(names) - 1) / 2) * height
@@ -295,8 +295,8 @@ def outcomes(rows: Sequence[Row], ax: Axes) -> Axes:
     ax.margins(x=0.15)
     ax.locator_params(axis="x", integer=True)
     separated(ax.xaxis)
-    most = max(rows, key=lambda row: float(max(row[name] for name in names)), default=None)
-    return finish(ax, _refusals(most, names) if most else "No call is refused", x="calls refused", grid="x")
+    most = max(rows, key=lambda row: float(max(row[name] for name in names)))
+    return finish(ax, _refusals(most, names), x="calls refused", grid="x")
 
 
 PLOTS: dict[str, Callable[[Any, Axes], Axes]] = {

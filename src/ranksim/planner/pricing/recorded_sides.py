@@ -129,7 +129,10 @@ class RecordedAnswer(DrawnAnswer, ABC):
     anchored: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
 
-    plots = ("outcomes",)
+    @property
+    def plots(self) -> tuple[str, ...]:
+        """The refusals; none where no call is refused, which a note says."""
+        return ("outcomes",) if self.refusals else ()
 
     @property
     def last(self) -> str:
@@ -145,7 +148,9 @@ class RecordedAnswer(DrawnAnswer, ABC):
     def described(self) -> tuple[str, ...]:
         """The notes that say which recording was served under which sides."""
         named = zip("AB", self.sides, strict=False)
-        return f"{self.where}. " + " ".join(f"{name}: {text}." for name, text in named), *self.taken_over
+        sides = " ".join(f"{name}: {text}." for name, text in named)
+        nothing = "" if self.refusals else " No call is refused, as recorded or replayed."
+        return f"{self.where}. {sides}{nothing}", *self.taken_over
 
     @property
     @abstractmethod
