@@ -72,10 +72,11 @@ class MetricComparison(Sequence[Row]):
     Shown, and in `frame`, are first those metrics whose mean differs. Durations of rows are µs, money µUSD.
     """
 
-    def __init__(self, first: str, second: str, rows: Iterable[Row]) -> None:
+    def __init__(self, first: str, second: str, rows: Iterable[Row], remarks: Iterable[str] = ()) -> None:
         self.first = first
         self.second = second
         self.rows = tuple(rows)
+        self.remarks = tuple(remarks)
 
     @property
     def tables(self) -> dict[str, list[Row]]:
@@ -84,8 +85,8 @@ class MetricComparison(Sequence[Row]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many metrics changed, and how many of them perhaps by chance."""
-        return (f"{self._counts().capitalize()}.",)
+        """How many metrics changed, and how many of them perhaps by chance; whether only the seed differs."""
+        return f"{self._counts().capitalize()}.", *self.remarks
 
     @property
     def plots(self) -> tuple[str, ...]:

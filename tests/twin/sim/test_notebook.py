@@ -178,6 +178,8 @@ def test_a_comparison_says_how_much_of_it_chance_may_have_done() -> None:
         f"{len(compared.changed)} metrics of {len(compared)} changed, {len(chance)} of them perhaps by chance"
     )
     assert text in repr(compared)
+    assert compared.notes == (f"{text}.", "Nothing but the seed differs: 1 and 2.")
+    assert compared.notes[1] in compared.page(plots=False)
     assert compared.plot().get_title().replace("\n", " ") == text
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from contextlib import suppress
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from ranksim.report.heading import Heading
     from ranksim.report.progress import Tell
+    from ranksim.twin.sim.scenario import Scenario
     from ranksim.twin.sim.why.explanation import Why
 
 
@@ -70,9 +72,9 @@ class Result:
     """What the replications of one scenario gave.
 
     `level` is that of every confidence interval. `remarks` are sentences on the run as a whole.
-    `expectations` are verdicts that were given earlier, where there is no `heading` to give them. `fixed` is
-    how metrics begin of which nothing is drawn, "" for all: these have no interval. `readings` are what other
-    assumptions would make of it, where they were tried.
+    `expectations` are verdicts that were given earlier, where there is no scenario (`of`) to give them.
+    `fixed` is how metrics begin of which nothing is drawn, "" for all: these have no interval. `readings` are
+    what other assumptions would make of it, where they were tried.
     """
 
     def __init__(
@@ -85,8 +87,7 @@ class Result:
         remarks: Iterable[str] = (),
         expectations: Iterable[ExpectationVerdict] = (),
         fixed: Iterable[str] = (),
-        heading: Callable[[Result], Heading] | None = None,
-        why: Callable[..., Why] | None = None,
+        of: Scenario | None = None,
     ) -> None:
         self.scenario = scenario
         self.seed = seed
@@ -96,8 +97,7 @@ class Result:
         self.fixed = tuple(fixed)
         self.readings = NO_READINGS
         self._expectations = tuple(expectations)
-        self._heading = heading
-        self._why = why
+        self._of = of
 
     def __repr__(self) -> str:
         replications = many(len(self.replications), "replication")
@@ -107,7 +107,7 @@ class Result:
         from ranksim.report.summary import run_views
         from ranksim.report.tables import fragment
 
-        if self._heading is None:
+        if self._of is None:
             return fragment(self.scenario, [repr(self)], run_views(self.tables))
         heading = self.heading
         lines = [f"{'holds' if verdict.holds else 'failed'}: {verdict.text}" for verdict in heading.verdicts]
@@ -119,14 +119,19 @@ class Result:
     @property
     def heading(self) -> Heading:
         """The facts of the run and the verdict on it. Raises BadInput for a result from JSON alone."""
-        if self._heading is None:
+        from ranksim.twin.sim.result_heading import heading_of  # most results are asked for numbers alone
+
+        return heading_of(self._its_scenario(), self)
+
+    def _its_scenario(self) -> Scenario:
+        if self._of is None:
             raise BadInput(f"{self.scenario}: {ALONE}")
-        return self._heading(self)
+        return self._of
 
     @property
     def expectations(self) -> tuple[ExpectationVerdict, ...]:
         """Whether each expectation `holds`, and a sentence (`text`) on it. Raises BadInput."""
-        return self._expectations if self._heading is None else self.heading.verdicts
+        return self._expectations if self._of is None else self.heading.verdicts
 
     def summary(self) -> str:
         """Return what `ranksim run` prints. Raises BadInput for a result from JSON alone."""
@@ -150,9 +155,10 @@ class Result:
         told how many worlds have been run; without it a notebook shows that. Raises BadInput where it did
         not happen, and for a result from JSON alone.
         """
-        if self._why is None:
-            raise BadInput(f"{self.scenario}: {ALONE}")
-        return self._why(self, asked, futures=futures, progress=progress)
+        from ranksim.twin.sim.why.answer import why  # most results are asked for numbers alone
+
+        seeds = [replication.seed for replication in self.replications]
+        return why(self._its_scenario(), seeds, asked, futures, progress)
 
     # Numbers
 
@@ -218,7 +224,10 @@ class Result:
             for name, row in rows.items()
             if row.pairs
         )
-        return MetricComparison(self.scenario, other.scenario, compared_rows)
+        first, second = (result._of and result._of.model_copy(update={"seed": 0}) for result in (self, other))
+        alike = first is not None and first == second and self.seed != other.seed
+        remarks = [f"Nothing but the seed differs: {self.seed} and {other.seed}."] if alike else []
+        return MetricComparison(self.scenario, other.scenario, compared_rows, remarks)
 
     # Tables
 
@@ -343,8 +352,10 @@ class Result:
                 f"{file}: cannot be read ({error.strerror}); give a directory that `ranksim run --out` wrote"
             ) from None
         if file.name == MARKER and (file.parent / ITS_SCENARIO).exists():
-            read._why = partial(_why_saved, file.parent)
-            read._heading = partial(_saved_heading, file.parent)
+            from ranksim.twin.sim.why.saved import saved_run
+
+            with suppress(BadInput):  # of another version, say: its numbers are there all the same
+                read._of, _ = saved_run(file.parent)
         return read
 
     @classmethod
@@ -376,19 +387,6 @@ class Result:
             return read
         except (KeyError, TypeError) as error:
             raise BadInput(f"{where}: not a complete result ({error}); write it again") from None
-
-
-def _saved_heading(folder: Path, result: Result) -> Heading:
-    from ranksim.twin.sim.result_heading import heading_of
-    from ranksim.twin.sim.why.saved import saved_run
-
-    return heading_of(saved_run(folder)[0], result)
-
-
-def _why_saved(folder: Path, result: Result, metric: str, **options: Any) -> Why:
-    from ranksim.twin.sim.why.saved import why_saved  # most results are asked for numbers alone
-
-    return why_saved(folder, metric, **options)
 
 
 def _drawing() -> Any:

@@ -37,8 +37,6 @@ from ranksim.twin.sim.world import Recorder, World
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from ranksim.report.heading import Heading
-    from ranksim.twin.sim.why.explanation import Why
 
 MakeWorld = Callable[..., Any]
 """`World`, or what has its `run`, `service` and `endpoints`, made from (scenario, seed=, tally=, trace=)."""
@@ -105,8 +103,7 @@ def run(
         level=LEVEL,
         remarks=[*scenario_notes(scenario), *warm_up.remarks, *goal.remarks()],
         fixed=fixed,
-        heading=partial(_heading, scenario),
-        why=partial(_why, scenario),
+        of=scenario,
     )
     if assumptions:
         from ranksim.twin.sim.run_readings import readings_of_run  # few ask for it
@@ -165,18 +162,6 @@ def _is_fixed(scenario: Scenario, replications: Sequence[Replication], about: st
 
 def _how_far(done: int, most: int) -> str:
     return f"{done} of {most} done" if most > 1 else ""
-
-
-def _heading(scenario: Scenario, result: Result) -> Heading:
-    from ranksim.twin.sim.result_heading import heading_of  # most results are asked for numbers alone
-
-    return heading_of(scenario, result)
-
-
-def _why(scenario: Scenario, result: Result, metric: str, **options: Any) -> Why:
-    from ranksim.twin.sim.why.answer import why  # most results are asked for numbers alone
-
-    return why(scenario, [replication.seed for replication in result.replications], metric, **options)
 
 
 def replication_seed(seed: int, index: int) -> int:

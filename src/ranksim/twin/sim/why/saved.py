@@ -1,14 +1,11 @@
-"""Why something happened in a run that `ranksim run --out` wrote."""
+"""The run that `ranksim run --out` wrote, to ask on."""
 
 from json import loads
 from pathlib import Path
-from typing import Any
 
 from ranksim.core.errors import BadInput
 from ranksim.core.files import ITS_SCENARIO, MARKER
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.why.answer import why
-from ranksim.twin.sim.why.explanation import Why
 
 
 def saved_run(folder: Path) -> tuple[Scenario, list[int]]:
@@ -25,8 +22,3 @@ def saved_run(folder: Path) -> tuple[Scenario, list[int]]:
             f"{folder}: expected what `ranksim run --out` writes, {ITS_SCENARIO} and {MARKER} among it; "
             "run the scenario again, or give its file"
         ) from None
-
-
-def why_saved(folder: Path, metric: str, **options: Any) -> Why:
-    """Return why something happened in the run that a directory of results is of. Raises BadInput."""
-    return why(*saved_run(folder), metric, **options)
