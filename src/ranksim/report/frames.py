@@ -114,9 +114,10 @@ def as_number(unit: str, value: float | None) -> float | None:
 
 
 def with_number_ends(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame where ends of intervals and gains are NaN, a number, also where all are unknown."""
+    """Return a frame where what has an interval, its ends, and gains are NaN also where all are unknown."""
     for column in map(str, frame):
-        if column.endswith(ENDS) and frame[column].dtype == object and frame[column].isna().all():
+        number = column.endswith(ENDS) or f"{column}_low" in frame
+        if number and frame[column].dtype == object and frame[column].isna().all():
             frame[column] = frame[column].astype(float)
     return frame
 

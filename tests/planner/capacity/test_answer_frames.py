@@ -40,6 +40,9 @@ def test_the_days_of_slots_are_datetimes() -> None:
     assert str(frame["t"].dtype.tz) == "UTC"
     assert frame["t"][0].isoformat() == "2026-03-02T00:00:00+00:00"
     assert answer.frame(integers=True)["t"][0] == answer.days[0].t
+    assert {column: frame[column].dtype.kind for column in frame if frame[column].dtype.kind not in "fi"} == {
+        "t": "M"
+    }
 
 
 def test_the_times_of_a_sync_are_timedeltas() -> None:

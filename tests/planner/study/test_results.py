@@ -122,7 +122,7 @@ def test_what_a_result_has_not(result: StudyResult, ask: Callable[[StudyResult],
         ("points", "level", "level"),
         ("points", "cost", "cost, USD"),
         ("comparisons", "own", "difference in own"),
-        ("candidates", None, "chance, %"),
+        ("candidates", None, "toy.workers"),
         ("tornado", "level", "change of level"),
     ],
 )
@@ -130,6 +130,17 @@ def test_plots_name_their_units(result: StudyResult, name: str, metric: str | No
     axes = result.plot(name, metric=metric)
     assert axes.get_xlabel() == label
     assert axes.get_title()
+
+
+def test_a_goal_over_numbers_is_a_curve_with_its_bound(result: StudyResult) -> None:
+    axes = result.plot("candidates")
+    tried = {float(row["value"]): row["mean"] for row in result.tables["candidates"]}
+    curve, *_, bound = axes.lines
+    assert axes.get_ylabel() == "chance, %"
+    assert list(curve.get_xdata()) == sorted(tried)
+    assert list(curve.get_ydata()) == pytest.approx([100 * tried[value] for value in sorted(tried)])
+    assert bound.get_ydata()[0] == pytest.approx(2)
+    assert axes.get_ylim()[0] < 2 < axes.get_ylim()[1]
 
 
 def test_figures_of_points_begin_at_zero_and_tell_their_finding(result: StudyResult) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ranksim.core.clock import DAY, Micros, billing_month, iso
+from ranksim.core.clock import DAY, Micros, billing_month
 from ranksim.core.errors import check_integer, check_kind
 from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
@@ -154,7 +154,7 @@ class SlotUse(ReadyAnswer):
 
 def _row(day: SlotDay) -> Row:
     observed = [ends_of(name, getattr(day, name)) for name in OBSERVED]
-    return {**asdict(day), **observed[0], **observed[1], "at": iso(day.t)}
+    return {**asdict(day), **observed[0], **observed[1]}
 
 
 def slot_use(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.core.errors import BadInput
@@ -11,7 +12,7 @@ from ranksim.core.money import MICRO_USD
 from ranksim.planner.study.condition import MetricCondition
 from ranksim.planner.study.spec import CheckedSpec
 from ranksim.report import units
-from ranksim.report.figure import BLUE, GREY, INK, VERMILLION, new_figure, or_value, separated, title
+from ranksim.report.figure import BLUE, COLOURS, GREY, INK, VERMILLION, new_figure, or_value, separated, title
 from ranksim.report.table_spec import Row, Tables
 
 if TYPE_CHECKING:
@@ -98,17 +99,46 @@ def _candidates(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     condition = MetricCondition.parse(goal.such_that, study.engine)
     name, unit = condition.decides
     many = len({row["point"] for row in rows}) > 1
-    names = [f"{row['point']}: {row['value']}" if many else row["value"] for row in rows]
-    _whiskers(ax, names, rows, "mean", unit, name)
-    ax.set_ylabel(_short(goal.parameter))
-    size, _ = _scale(unit, rows, "mean")
-    ax.axvline(condition.bound / size, color=VERMILLION, linewidth=1, linestyle="--", zorder=0)
+    size, suffix = _scale(unit, rows, "mean")
+    if all(NUMBER.fullmatch(row["value"]) for row in rows):
+        _curves(ax, rows, size)
+        ax.set_xlabel(_short(goal.parameter))
+        ax.set_ylabel(f"{name}{suffix}")
+        ax.axhline(condition.bound / size, **BOUND)
+    else:
+        names = [f"{row['point']}: {row['value']}" if many else row["value"] for row in rows]
+        _whiskers(ax, names, rows, "mean", unit, name)
+        ax.set_ylabel(_short(goal.parameter))
+        ax.axvline(condition.bound / size, **BOUND)
     decided = [row["value"] for row in rows if row["decision"] == "holds"]
     which = (decided[0] if goal.smallest else decided[-1]) if decided else ""
     sentence = f"Values tried for {goal.such_that}"
     if which and not many:
         sentence = f"{which} is the {goal.extreme} for {goal.such_that}"
     title(ax, sentence, TITLE)
+
+
+BOUND: dict[str, Any] = {"color": VERMILLION, "linewidth": 1, "linestyle": "--", "zorder": 0}
+
+NUMBER = re.compile(r"-?\d+(\.\d+)?")
+"""A value of a parameter that is a plain number."""
+
+
+def _curves(ax: Axes, rows: Sequence[Row], size: float) -> None:
+    """A line for each point of a design over the numbers that were tried, with intervals."""
+    points = list(dict.fromkeys(row["point"] for row in rows))
+    for number, point in enumerate(points):
+        seen = [row for row in rows if row["point"] == point and row["mean"] is not None]
+        seen.sort(key=lambda row: float(row["value"]))
+        values = [float(row["value"]) for row in seen]
+        means, colour = [row["mean"] / size for row in seen], COLOURS[number % len(COLOURS)]
+        ax.plot(values, means, "o-", color=colour, markersize=5, linewidth=1, label=point)
+        for value, row in zip(values, seen, strict=True):
+            if row["low"] is not None and row["high"] is not None:
+                ax.plot([value] * 2, [row["low"] / size, row["high"] / size], color=colour, linewidth=2)
+    if len(points) > 1:
+        ax.legend(frameon=False, fontsize=8)
+    _tidy(ax)
 
 
 def _tornado(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
