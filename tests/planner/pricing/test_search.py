@@ -54,7 +54,7 @@ def test_the_best_is_the_dearest_that_refuses_nobody_anew() -> None:
     assert best["point"] == "pro.price 149 USD, pro.quotas.keyword_brief_refreshes.limit 5"
     assert (best["change"], best["change_low"], best["change_high"]) == (400 * USD, None, None)  # all alike
     assert best["margin"] == 20 * (149 * USD - 5 * 30_000)
-    shares = {row[BRIEFS]: (row["share"], row["allowed"]) for row in found.candidates}
+    shares = {row[BRIEFS]: (row["newly_refused"], row["allowed"]) for row in found.candidates}
     assert shares == {"4": (1, False), "5": (0, True)}
     ax = found.plot()
     assert ax.get_title() == "149 USD, 5 earns most: 20.00 USD more a customer"
@@ -108,7 +108,7 @@ def test_fewer_than_the_risk_is_a_share_of_all_customers() -> None:
     assert search(some, PLANS, {BRIEFS: [6]}, compiled=False).best is None  # 1 of 100 is not below 1 %
     found = search(some, PLANS, {BRIEFS: [6]}, risk=0.011, compiled=False)
     assert found.best is not None
-    assert found.best["share_low"] < 0.01 < found.best["share_high"]
+    assert found.best["newly_refused_low"] < 0.01 < found.best["newly_refused_high"]
 
 
 def test_halving_keeps_the_better_third_and_ends_what_surely_refuses_too_many() -> None:
@@ -152,7 +152,7 @@ def test_demand_is_assumed_and_varied() -> None:
     cost = 5 * 30_000
     (row,) = found.candidates
     assert row["margin"] == pytest.approx(8 * (193_500_000 - cost) / 2)
-    price = next(row for row in found.tornado if row["assumption"].startswith("leave for each"))
+    price = next(row for row in found.tornado if row["assumption"].startswith("leave where the bill"))
     assert price["change_at_low"] == pytest.approx(8 * 64_500_000)
     assert price["change_at_high"] == pytest.approx(8 * ((193_500_000 - cost) / 2 - (129_000_000 - cost)))
     assert found.tornado[0] is price

@@ -68,7 +68,7 @@ LeavePrice = Annotated[
     typer.Option(
         metavar="RATIO",
         parser=read_ratio,
-        help="Assumed: the share of customers that leaves for each share a bill rises, such as 40%.",
+        help="Assumed: the share of customers that would leave if their bill doubled, such as 40%.",
     ),
 ]
 LeaveRefused = Annotated[

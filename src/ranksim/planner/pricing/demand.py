@@ -26,10 +26,10 @@ MOST_ELASTIC = 10
 class Demand:
     """Which shares of the customers leave; neither buys another plan.
 
-    `price`: the share that leaves for each share that their bill rises, and comes where it falls; of a bill
-    of nothing there is no share. `refused`: the share that leaves of those who are newly refused something.
-    A search varies both over their ranges. Raises BadInput unless `price`, which is an elasticity, is from 0
-    to 10 and `refused` a share.
+    `price`: the share that would leave if their bill doubled, in proportion where it rises by less, and that
+    comes where it falls; a bill of nothing does not rise. `refused`: the share that leaves of those who are
+    newly refused something. A search varies both over their ranges. Raises BadInput unless `price`, which is
+    an elasticity, is from 0 to 10 and `refused` a share.
     """
 
     price: float = 0.0

@@ -66,9 +66,9 @@ class Search(DrawnAnswer):
     TABLES = MappingProxyType(
         {
             "candidates": TableSpec(
-                others={"margin": "money", "change": "money", "share": "share"},
+                others={"margin": "money", "change": "money", "newly_refused": "share"},
                 keys=("point",),
-                metrics=("margin", "change", "share"),
+                metrics=("margin", "change", "newly_refused"),
             ),
             "tornado": TableSpec(
                 {"assumption": "text", "low": "share", "high": "share"}
@@ -108,11 +108,11 @@ class Search(DrawnAnswer):
             most = f" Most of those refused meet {self.candidates[0]['code']}." if many else ""
             return f"Under none of {among} do {limit} meet a refusal that they never met.{most}"
         gain = _gain(best)
-        share = units.write("share", best["share"], best["share_low"], best["share_high"])
+        ends = (best[f"newly_refused{end}"] for end in ("", "_low", "_high"))
         return (
             f"Of {many} catalogues, {best['point']} earns most with {limit} meeting a refusal that they "
             f"never met: {gain} the catalogue as it is. Of customers like these "
-            f"({best['customers']:,}), {share} would meet one."
+            f"({best['customers']:,}), {units.write('share', *ends)} would meet one."
         )
 
     @property
@@ -123,7 +123,7 @@ class Search(DrawnAnswer):
             f"{self.columns.where}; {self.served:,} calls were served in all, candidates on the same "
             f"customers, seed {self.seed}. A candidate ends when it has surely too many refused, or is not "
             "in the best third.",
-            f"{units.level(self.level)} intervals: of the change paired by customer, of the share exact "
+            f"{units.level(self.level)} intervals: of the change paired by customer, of newly refused exact "
             "(Clopper and Pearson), both as if the recorded customers were drawn from many.",
             "What customers did not ask for because they were refused when recorded is not in it.",
             *self.anchored,
@@ -136,14 +136,10 @@ class Search(DrawnAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        rows = [
-            row | {f"newly_refused{end}": row[f"share{end}"] for end in ("", "_low", "_high")}
-            for row in self.candidates
-        ]
         columns = {"standing": "text", **dict.fromkeys(self.paths, "value")}
         columns |= {"customers": "count", "change": "money", "newly_refused": "share", "code": "value"}
         headings = {"change": "change of all customers", "code": "mostly by"} | path_headings(self.paths)
-        views = views_of("Catalogues", rows, columns, headings=headings)
+        views = views_of("Catalogues", self.candidates, columns, headings=headings)
         tornado = self.TABLES["tornado"].view(
             "If demand answered otherwise", self.tornado, "Change of the best one."
         )
@@ -381,7 +377,7 @@ def _row(candidate: _Candidate, demand: Demand, risk: float, level: float) -> Ro
     row |= with_ends("change", [None if value is None else value * of for value in ends])
     return (
         row
-        | with_ends("share", chance(met, of, level))
+        | with_ends("newly_refused", chance(met, of, level))
         | {"code": candidate.outcome.code, "allowed": met < risk * of}
     )
 
@@ -396,7 +392,7 @@ def _tornado(winner: _Candidate, demand: Demand) -> list[Row]:
         return {"assumption": assumption} | ends | changes
 
     rows = [
-        row("leave for each share that the bill rises", "price"),
+        row("leave where the bill doubles", "price"),
         row("leave when refused what they never were", "refused"),
     ]
     rows.sort(key=lambda row: -abs(row["change_at_high"] - row["change_at_low"]))
