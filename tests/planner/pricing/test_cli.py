@@ -97,7 +97,7 @@ def test_calls_do_not_lie_in_the_directory_that_is_replaced(tmp_path: Path) -> N
 def test_every_flag_has_a_variable() -> None:
     variables = {"RANKSIM_PRICE_BACK_TEST_PLAN": "pro", "RANKSIM_PRICE_BACK_TEST_JSON": "1"}
     _, out, _ = told("back-test", str(EXAMPLES / "trace.jsonl"), **variables)
-    assert json.loads(out)["notes"][0].endswith("A: pro of illustrative.")
+    assert " A: pro of illustrative. " in json.loads(out)["notes"][0]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
