@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,16 @@ def test_what_a_trace_shows_besides_joins_what_was_read(recorded: Path) -> None:
     assert len(both.lists["jobs.list"]) == 100
     twin = world_of(read.reading, "there", read.now)
     assert set(twin.scenario["clients"]) == {"acme-rank_run", "acme-keyword_briefs"}
+
+
+def test_a_twin_of_a_short_and_busy_trace_lasts_an_hour(recorded: Path) -> None:
+    read = read_recorded(recorded)
+    busy = [(read.began + n * 1_000, "domains.list") for n in range(100)]
+    short = replace(read, calls={"acme/second": busy}, now=read.began + 100_000)
+    twin = world_of(read.reading, "there", read.now, short)
+    assert twin.scenario["length"] == "1h"
+    [note] = [note for note in twin.notes if "it lasts 1h" in note]
+    assert note.startswith("its clients make ")
 
 
 def test_a_trace_without_an_account_is_refused_with_what_to_record(tmp_path: Path) -> None:

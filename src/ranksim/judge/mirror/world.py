@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ranksim.core.clock import SECOND, Micros, duration, instant, iso
+from ranksim.core.clock import DAY, SECOND, Micros, duration, instant, iso
 from ranksim.core.contract.facts import SPENDING_OPERATIONS
 from ranksim.core.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
 from ranksim.core.contract.policy import Policy
@@ -25,6 +25,9 @@ from ranksim.judge.mirror.rhythm import caller
 
 LENGTH = "1d"
 """How long the world runs if nobody changes it."""
+
+BUSY = 100_000
+"""Calls a day from which on it runs for an hour, as a day of them takes many minutes."""
 
 MANY = 1 << 31
 """A limit that was not told."""
@@ -94,7 +97,7 @@ def world_of(
         "name": "twin",
         "description": f"The accounts at {host} as they could be read on {iso(now)}.",
         "start": iso(now),
-        "length": LENGTH,
+        "length": _length(clients, twin.notes),
         "policy": "policy.yaml",
         "made_up": twin.made_up,
         "accounts": accounts,
@@ -371,6 +374,16 @@ def _clients(
     notes += [each.sentence(name) for name, each in seen.items()]
     notes += left_out(jobs, account, clients.keys() | seen.keys())
     return clients | {name: each.client for name, each in seen.items()}
+
+
+def _length(clients: Mapping[str, Any], notes: list[str]) -> str:
+    calls = sum(DAY // duration(client["every"]) for client in clients.values() if client["kind"] == "caller")
+    if calls < BUSY:
+        return LENGTH
+    notes.append(
+        f"its clients make {calls:,} calls a day, as they were seen to, so it lasts 1h; set its length"
+    )
+    return "1h"
 
 
 def _receivers(read: ReadAccount, account: str, made: int, twin: MirroredWorld) -> dict[str, Any]:
