@@ -383,6 +383,8 @@ def test_the_plot_shows_refusals(tmp_path: Path) -> None:
     found = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "pro"))
     ax = found.plot("outcomes", new_figure().subplots())
     assert [bar.get_width() for bar in ax.patches] == [0, 2, 0]
+    assert found.title.startswith("Recorded calls under A: starter of ")
+    assert " and B: pro of " in found.title
     assert all(tick == int(tick) for tick in ax.get_xticks())
     calm = back_test(recorded(tmp_path, brief(0)), on("pro"))
     assert (calm.plots, calm.notes[0].partition("No call is ")[2]) == (

@@ -288,6 +288,7 @@ def test_a_price_that_is_not_known_is_not_taken_for_nothing() -> None:
     assert (found.margins, found.needs, found.plots) == ((), (), ("limits",))
     assert found.views()
     assert found.notes
+    assert found.title == f"Catalogue A ({found.names[0]}) against catalogue B ({found.names[1]})"
     [price] = [row for row in found.tables["changes"] if row["path"] == "plans.flat.price"]
     assert (price["a"], price["b"]) == ("not known", "30 USD")
 

@@ -52,7 +52,6 @@ class ComparisonAnswer(DrawnAnswer, ABC):
     """
 
     kind = "price compare"
-    title = "Catalogue A against catalogue B"
 
     names: tuple[str, str]
     changes: tuple[Change, ...]
@@ -63,6 +62,11 @@ class ComparisonAnswer(DrawnAnswer, ABC):
     level: float
     demand: Demand
     differences: tuple[Row, ...]
+
+    @property
+    def title(self) -> str:
+        """The title, which names the catalogues."""
+        return f"Catalogue A ({self.names[0]}) against catalogue B ({self.names[1]})"
 
     def row(self, metric: str, plan: str = pairs.ALL) -> Row:
         """The row of one metric. Raises KeyError."""

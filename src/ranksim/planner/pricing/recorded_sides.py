@@ -119,7 +119,6 @@ class RecordedAnswer(DrawnAnswer, ABC):
     """
 
     kind = "price back-test"
-    title = "Recorded calls under other plans"
 
     where: str
     sides: tuple[str, ...]
@@ -128,6 +127,11 @@ class RecordedAnswer(DrawnAnswer, ABC):
     taken_over: tuple[str, ...] = ()
     anchored: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The title, which names the sides."""
+        return f"Recorded calls under {' and '.join(map('{}: {}'.format, 'AB', self.sides))}"
 
     @property
     def plots(self) -> tuple[str, ...]:
