@@ -526,7 +526,7 @@ def test_what_a_timeline_sets_is_answered_for_as_a_world_shows() -> None:
         "provider cost a month). What the timeline sets at 2026-04-10T00:00:00Z leaves that as it is."
     )
     assert answer.verdict == "the plan agency fits, and at ×2 it does too, then no plan"
-    assert [row["breaks"] for row in answer.tables()["later"] if row["plan"] == "agency"] == [
+    assert [row["breaks"] for row in answer.tables["later"] if row["plan"] == "agency"] == [
         [], ["provider cost a month"], ["provider cost a month"],
     ]  # fmt: skip
     assert not rs.run(still.replace(length="31d")).metric("refusals.cost_cap_reached").mean
