@@ -72,11 +72,11 @@ def test_people_are_told_what_differs_and_each_number_once() -> None:
     assert not {"Money", "Customers refused", "Blocked"} & {view.title for view in same.views()}
 
 
-def test_frames_have_dollars_and_timedeltas() -> None:
+def test_frames_have_dollars_and_seconds() -> None:
     found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
     frame = found.frame().set_index(["plan", "metric"])
     assert frame.loc[("flat", "margin"), "difference"] == -79.0
-    assert frame.loc[("all", "blocked"), "b"].total_seconds() > 17 * 86_400
+    assert frame.loc[("all", "blocked"), "b"] > 17 * 86_400
     assert frame.loc[("flat", "hit_any"), "b"] == 1
     raw = found.frame("differences", integers=True).set_index(["plan", "metric"])
     assert raw.loc[("flat", "margin"), "difference"] == -79 * USD
