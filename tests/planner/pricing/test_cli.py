@@ -37,7 +37,7 @@ SENTENCES = {
 
 WRITTEN = {
     "compare": {"margin.png", "limits.png", "percentiles.png"},
-    "break-even": {"prices.png", "ceilings.png"},
+    "break-even": {"prices.png"},  # of one plan the ceiling is one dot
     "pareto": {"frontier.png"},
     "back-test": {"outcomes.png"},
 }
