@@ -30,6 +30,7 @@ class Planted:
     change: str
     new: str
     text: str
+    kind: str = "cause"
 
 
 def world(length: str, body: str, start: str = "2026-03-01T00:00:00Z") -> str:
@@ -161,13 +162,14 @@ clients:
 """,
         ),
     ),
-    # Four runs a day of 0.16 USD are 19.20 USD in 30 days; starter has 10 USD, pro 90.
+    # Four runs a day of 0.16 USD are 19.20 USD in 30 days; starter has 10 USD, pro 90. The cause, the plan,
+    # would raise the invoice by 100 USD, and fewer keywords would not.
     Planted(
         "a cost ceiling",
         "refusals.cost_cap_reached",
         8 * DAY,
-        "scenario.timeline[0].plan",
-        "pro",
+        "scenario.accounts.acme.portfolio.keywords",
+        "210",
         world(
             "30d",
             """
@@ -178,6 +180,7 @@ timeline:
   - {at: 8d, do: change_plan, account: acme, plan: starter}
 """,
         ),
+        kind="done",
     ),
     # 30 starts, of which 20 pass in a minute: the 21st must come a minute after the first, 20 / 30 of 90 s.
     Planted(
@@ -306,7 +309,7 @@ def check(planted: Planted) -> None:
     assert why.moment.at - scenario.start == planted.moment, why.sentence
     assert why.change is not None
     assert (why.change.path, why.change.new) == (planted.change, planted.new), why.sentence
-    assert (why.change.kind, why.change.prevented.mean) == ("cause", 1), why.sentence
+    assert (why.change.kind, why.change.prevented.mean) == (planted.kind, 1), why.sentence
     assert [one.hits for one in why.chances if one.at < why.moment.at] == [0] * sum(
         one.at < why.moment.at for one in why.chances
     )
