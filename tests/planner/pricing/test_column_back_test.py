@@ -15,9 +15,10 @@ from ranksim.core.contract.facts import Spend
 from ranksim.core.contract.policy import Policy, shipped_catalogue
 from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.rows import READ, CallRow, to_records
-from ranksim.planner.pricing.audit import sample
+from ranksim.planner.pricing.audit import audit, sample
 from ranksim.planner.pricing.back_test import back_test
 from ranksim.planner.pricing.column_back_test import ColumnBackTest, back_test_columns
+from ranksim.planner.pricing.column_run import ColumnRun
 from ranksim.planner.pricing.columns import ColumnAccount, Columns
 from ranksim.planner.pricing.importing import columns_of
 from ranksim.planner.pricing.pareto import changed
@@ -131,6 +132,23 @@ def test_only_accounts_that_are_followed_whole_are_audited() -> None:
     assert sample(replace(some, accounts=odd), seed=1) == [0]
     assert sorted(sample(some, seed=1)) == [0, 1, 2, 3]
     assert len(sample(some, seed=1, budget=2)) == 2
+
+
+def test_an_audit_of_some_accounts_counts_their_months_as_all_do() -> None:
+    # The month of who calls first, and of the one audited, ends on the last of September: its ceiling is met.
+    early, late = brief(0), [brief(10, account=1, size=10), brief(31, account=1)]
+    both = columns(early, *late, accounts=2)
+    both = replace(both, start=early.at, accounts=tuple(_unanchored(one) for one in both.accounts))
+    policy = Policy().replace(catalogue={"plans": {"starter": {"cost_ceiling": "0.3 USD"}}})
+    run = ColumnRun(both, Side(policy.catalogue), policy, 1, compiled=False)
+    (rows,) = both.chunks()
+    run.serve(rows)
+    checked = audit(both, rows[rows["account"] == 1], run.sold, run.policy, 1)
+    assert (checked.calls, checked.unequal) == (2, 0), checked.text
+
+
+def _unanchored(account: ColumnAccount) -> ColumnAccount:
+    return replace(account, spec=account.spec.model_copy(update={"anchor": None}))
 
 
 def test_what_is_left_out_is_told() -> None:

@@ -77,7 +77,7 @@ def audit(columns: Columns, served: Records, sold: Sequence[Sold], policy: Polic
         name: columns.accounts[row].spec.model_copy(update={"plan": sold[row][0]})
         for name, row in places.items()
     }
-    replay = ReplayedService(recording, specs, policy, seed, places)
+    replay = ReplayedService(recording, specs, policy, seed, places, columns.start)
     unequal, first = 0, ""
     for number, (call, row) in enumerate(zip(recording.calls, ordered, strict=True)):
         outcome = replay.call(call, number)

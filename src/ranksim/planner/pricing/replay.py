@@ -80,8 +80,8 @@ def _portfolio_for(recording: Recording, account: str, place: int, keywords: int
 
 class ReplayedService:
     """A service with the accounts of a recording. What they own is made long before, with all limits waived:
-    who is put on a smaller plan keeps what there is, and cannot add to it. `places` says where each account
-    stands among those of a larger recording.
+    who is put on a smaller plan keeps what there is, and cannot add to it. Of a larger recording, `places`
+    says where each account stands among all, and `start` when it began.
     """
 
     def __init__(
@@ -91,6 +91,7 @@ class ReplayedService:
         policy: Policy,
         seed: int,
         places: Mapping[str, int] | None = None,
+        start: Micros | None = None,
     ) -> None:
         self.recording = recording
         self.service = Service(policy, seed, pooled=JobKind)
@@ -99,7 +100,7 @@ class ReplayedService:
         self.asking = (0, 0)
         self.numbers: dict[str, int] = {}
         self.places = {name: place if places is None else places[name] for place, name in enumerate(specs)}
-        self.start = recording.calls[0].at
+        self.start = recording.calls[0].at if start is None else start
         self.now = max(0, self.start - LONG_BEFORE)
         self.ids: defaultdict[str, IdTranslation] = defaultdict(IdTranslation)
         self.tokens: dict[tuple[str, str], str] = {}
