@@ -95,6 +95,37 @@ timeline:
     assert as_of(scenario, starts.at - 1).clients == {}
 
 
+@pytest.mark.parametrize(
+    ("action", "text"),
+    [
+        ("do: add_domains, account: acme, domains: 10", "add_domains (domains: 10, account: acme)"),
+        (
+            "do: add_domains, account: acme, scans: [{engine_devices: [google/mobile], geographies: [US]}]",
+            "add_domains (scans: [{engine_devices: [google/mobile], geographies: [{country: US}]}], "
+            "account: acme)",
+        ),
+        (
+            "do: remove_domains, account: acme, domains: [a.com, b.com, c.com, d.com]",
+            "remove_domains (account: acme, domains: [a.com, b.com, c.com, …])",
+        ),
+        (
+            "do: set, path: scenario.receivers.erp.latency, value: {exponential: {mean: 4s}}",
+            "scenario.receivers.erp.latency set to {exponential: {mean: 4s}}",
+        ),
+        ("do: edit_endpoint, receiver: erp, enabled: false", "edit_endpoint (receiver: erp, enabled: false)"),
+    ],
+)
+def test_an_action_is_told_as_its_file_states_it(action: str, text: str) -> None:
+    portfolio = "{domains: [a.com, b.com, c.com, d.com, e.com], keywords: 100}"
+    scenario = Scenario.parse(f"""{HEAD}
+length: 2d
+accounts: {{acme: {{plan: pro, portfolio: {portfolio}}}}}
+receivers: {{erp: {{account: acme}}}}
+timeline: [{{at: 1d, {action}}}]
+""")
+    assert [step.text for step in planned_moments(scenario)] == [text]
+
+
 def test_who_only_reads_has_no_part_in_a_refusal() -> None:
     scenario = Scenario.parse(
         f"""{HEAD}

@@ -18,7 +18,7 @@ from ranksim.core.contract.quantities import Distribution, Moment
 from ranksim.core.money import format_money
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.timeline import ChangePlan, EditEndpoint, SetAddOn
-from ranksim.twin.sim.why.explanation import LEFT_OUT, Path, enabling
+from ranksim.twin.sim.why.explanation import LEFT_OUT, Path, enabling, in_line
 
 MOST_TIMES = 16
 """How many times as much as there is a knob goes up to."""
@@ -297,7 +297,9 @@ def _quicker(path: Path, old: Distribution) -> Knob:
         durations = tuple(length * (100 - index) // 100 for length in old.durations)
         return old.model_copy(update={"durations": durations})
 
-    return Knob(path, old, 100, value, lambda i: i / 100, lambda drawn: str(drawn.model_dump(mode="json")))
+    return Knob(
+        path, old, 100, value, lambda i: i / 100, lambda drawn: in_line(drawn.model_dump(mode="json"))
+    )
 
 
 def _later(path: Path, old: Micros, length: Micros) -> Knob:

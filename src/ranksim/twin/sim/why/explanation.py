@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from json import dumps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -56,6 +57,16 @@ class Happening(NamedTuple):
 def enabling(at: Micros, receiver: str) -> str:
     """Return the action of a timeline, as files have it, that enables an endpoint so long after the start."""
     return f"{{at: {format_duration(at)}, do: edit_endpoint, receiver: {receiver}, enabled: true}}"
+
+
+def in_line(value: Any) -> str:
+    """Return a value of JSON as files write it in a line; of a long list its first items."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name}: {in_line(each)}' for name, each in value.items())}}}"
+    if isinstance(value, list):
+        more = ["…"] if len(value) > 3 else []
+        return f"[{', '.join([*map(in_line, value[:3]), *more])}]"
+    return value if isinstance(value, str) else dumps(value, default=str)
 
 
 class Losses(NamedTuple):

@@ -14,8 +14,8 @@ from ranksim.core.clock import Micros, iso
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import chance
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.timeline import IssueKey, Set
-from ranksim.twin.sim.why.explanation import Chance, Happening, Path, TurningPoint
+from ranksim.twin.sim.timeline import Action, IssueKey, Set
+from ranksim.twin.sim.why.explanation import Chance, Happening, Path, TurningPoint, in_line
 from ranksim.twin.sim.why.futures import FEW, Rerunner, other, successes
 from ranksim.twin.sim.world import Fork
 
@@ -179,7 +179,10 @@ class MomentSearch:
 
 def _in_words(action: Any) -> str:
     if isinstance(action, Set):
-        return f"{action.path} set to {action.value}"
-    fields = action.model_dump(mode="json", exclude={"do", "at"}, exclude_none=True)
-    about = ", ".join(f"{name} {value}" for name, value in fields.items())
-    return f"{action.do} ({about})"
+        return f"{action.path} set to {in_line(action.value)}"
+    return f"{action.do} ({stated(action)})"
+
+
+def stated(action: Action) -> str:
+    """Return what a file states of an action beside its kind and moment, in a line."""
+    return in_line(action.model_dump(mode="json", exclude={"do", "at"}, exclude_unset=True))[1:-1]
