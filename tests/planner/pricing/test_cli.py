@@ -380,6 +380,11 @@ def test_set_changes_the_catalogue_of_the_other_questions() -> None:
     free = answered(*given, "--set", f"{PRICE}=0 USD")
     assert free["tables"] != answered(*given)["tables"]
     assert free["tables"] == answered(*given, "--set", "plans.pro.price=0 USD")["tables"]
+    assert "A: pro of illustrative. B: pro of illustrative with pro.price 0 USD." in free["notes"][0]
+    assert free["notes"][1].startswith("Nobody is assumed to leave")
+    assert [(row["a"], row["b"]) for row in free["tables"]["terms"]] == [("129 USD", "0 USD")]
+    assert (free["metrics"]["A.revenue"]["value"] > 0, free["metrics"]["B.revenue"]["value"]) == (True, 0)
+    assert free["tables"] == answered(*given, "--plan", "pro", "--set", "plans.pro.price=0 USD")["tables"]
 
 
 def test_an_account_of_a_scenario_is_compared_as_set() -> None:

@@ -242,8 +242,8 @@ def back_test(
 ) -> flags.Answered:
     """What recorded calls would have come to under other plans: refusals call by call, and invoices.
 
-    With two plans or two catalogues A is compared with B, otherwise the recording with A. Of columns,
-    millions of calls take seconds, and the answer is by customer and day.
+    With two plans or two catalogues A is compared with B, otherwise the recording with A. What --set changes
+    is B's catalogue. Of columns, millions of calls take seconds, and the answer is by customer and day.
 
     Example: ranksim price back-test examples/pricing/trace.jsonl --plan starter --plan pro
     """

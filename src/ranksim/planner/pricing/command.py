@@ -139,7 +139,8 @@ def with_settings(
     """Return the inputs of a question with parameters set by flags; policy.catalogue is that asked about.
 
     Its paths may begin as those of --vary do: `plans.pro.price` is `policy.catalogue.plans.pro.price`.
-    In a comparison that is B, which is A with what is set where no B is given. Raises BadInput.
+    In a comparison and a back-test that is B, which is A with what is set where no B is given.
+    Raises BadInput.
     """
     from ranksim.core.contract.parameters import of_root
     from ranksim.core.contract.policy import policy_of
@@ -174,9 +175,8 @@ def with_settings(
     rest = {path: value for path, value in settings.items() if not path.startswith(CATALOGUE_PATH)}
     inputs: dict[str, Any] = {}
     if terms:
-        if which == "b" and named is None:
-            new = new.model_copy(update={"name": f"{sold.name} with {point_row(terms)['point']}"})
-        inputs[which] = [*others, new] if of_sides else new
+        new = new.model_copy(update={"name": f"{sold.name} with {point_row(terms)['point']}"})
+        inputs[which] = [*(others or [sold]), new] if of_sides else new
     if "population" in roots:
         inputs["population"] = roots["population"].changed(rest)
     if of is not None:

@@ -25,6 +25,7 @@ from ranksim.planner.pricing.catalogues import (
     moved,
     taken_over,
 )
+from ranksim.planner.pricing.demand import Demand
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
 from ranksim.report.frames import save_csv
@@ -150,11 +151,11 @@ class RecordedAnswer(DrawnAnswer, ABC):
 
     @property
     def described(self) -> tuple[str, ...]:
-        """The notes that say which recording was served under which sides."""
+        """The notes that say which recording was served under which sides, and who stays."""
         named = zip("AB", self.sides, strict=False)
         sides = " ".join(f"{name}: {text}." for name, text in named)
         nothing = "" if self.refusals else " No call is refused, as recorded or replayed."
-        return f"{self.where}. {sides}{nothing}", *self.taken_over
+        return f"{self.where}. {sides}{nothing}", *self.taken_over, Demand().sentence
 
     @property
     @abstractmethod
