@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from ranksim.core.errors import BadInput
@@ -52,3 +53,17 @@ def test_files_name_columns_of_money_by_their_unit() -> None:
     named = {"plan": "pro", "cost_uusd": 3, "cost_uusd_low": 1} | dict(list(row.items())[3:])
     assert spec.in_files([row]) == [named]
     assert list(spec.in_files([row])[0]) == list(named)
+
+
+def test_units_of_all_rows_say_what_every_column_is() -> None:
+    """Durations beside money that never varies: also of ends, which only durations have."""
+    rows = [
+        {"unit": "duration", "mean": 1_500_000.5, "low": 1_000_000, "high": 2_000_000, "gain": None},
+        {"unit": "money", "mean": 3_000_000, "low": None, "high": None, "gain": None},
+    ]
+    columns = ["mean", "low", "high", "gain"]
+    mixed = frames.with_units_of_rows(pd.DataFrame(rows), columns)
+    assert {str(mixed[column].dtype) for column in columns} == {"float64"}
+    assert mixed["mean"].tolist() == [1.5000005, 3]
+    waits = frames.with_units_of_rows(pd.DataFrame(rows[:1]), columns)
+    assert {str(waits[column].dtype) for column in columns} == {"timedelta64[us]"}

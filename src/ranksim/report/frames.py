@@ -73,23 +73,21 @@ def rows_named(tables: Mapping[str, Sequence[Any]], name: str) -> list[Any]:
 def with_units_of_rows(frame: pd.DataFrame, columns: Sequence[str], unit: str = "") -> pd.DataFrame:
     """Return a frame whose rows have a `unit` with durations as timedeltas and money in dollars.
 
-    Instants are UTC datetimes. The column of units is `unit` or, unless named, that or `quantity`. A column
-    where these stand beside other numbers is of plain ones. A frame without units is returned as it is.
+    Instants are UTC datetimes. The column of units is `unit` or, unless named, that or `quantity`. Where rows
+    of these stand beside others, all columns are of plain numbers. A frame without units is returned as it is.
     """
     units = next((name for name in (unit, "unit", "quantity") if name in frame), None)
     if units is None:
         return frame
     pandas = imported("pandas", "frames need pandas", "plots")
-    of_none = {"duration": "timedelta64[us]", "instant": "datetime64[us, UTC]"}
+    types = {"duration": "timedelta64[us]", "instant": "datetime64[us, UTC]"}
+    kinds = {types.get(unit, "") for unit in frame[units]}
+    of_all = kinds.pop() if len(kinds) == 1 else ""
+    convert = in_unit if of_all else as_number
     for column in columns:
-        pairs = list(zip(frame[units], frame[column], strict=True))
-        kinds = {unit if unit in of_none else "" for unit, given in pairs if pandas.notna(given)}
-        convert = in_unit if len(kinds) <= 1 else as_number
-        values = [convert(unit, given) for unit, given in pairs]
+        values = [convert(unit, given) for unit, given in zip(frame[units], frame[column], strict=True)]
         typed = pandas.Series(values, index=frame.index, dtype=object).infer_objects()
-        if typed.isna().all() and frame[units].nunique() == 1:
-            typed = typed.astype(of_none.get(frame[units].iloc[0], float))
-        frame[column] = typed
+        frame[column] = typed.astype(of_all or float) if of_all or typed.isna().all() else typed
     return frame
 
 
