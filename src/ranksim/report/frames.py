@@ -74,7 +74,7 @@ def with_units_of_rows(frame: pd.DataFrame, columns: Sequence[str], unit: str = 
     """Return a frame whose rows have a `unit` with durations as timedeltas and money in dollars.
 
     Instants are UTC datetimes. The column of units is `unit` or, unless named, that or `quantity`. Where rows
-    of these stand beside others, all columns are of plain numbers. A frame without units is returned as it is.
+    of these stand beside others, all columns are of plain numbers. One without units is returned as it is.
     """
     units = next((name for name in (unit, "unit", "quantity") if name in frame), None)
     if units is None:
@@ -138,9 +138,9 @@ def with_units(frame: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFra
         given = pandas.to_numeric(frame[column])
         match quantity:
             case "instant":
-                frame[column] = pandas.to_datetime(given, unit="us", utc=True)
+                frame[column] = pandas.to_datetime(given, unit="us", utc=True).dt.as_unit("us")
             case "duration":
-                frame[column] = pandas.to_timedelta(given, unit="us")
+                frame[column] = pandas.to_timedelta(given, unit="us").dt.as_unit("us")
             case _:
                 frame[column] = given / MICRO_USD
                 named[column] = column.replace("_uusd", "_usd")

@@ -117,7 +117,9 @@ def test_frames(result: FleetResult) -> None:
     assert result.frame("months")["calls"].sum() == result.accounts["calls"].sum()
     assert list(result.frame("plans")["plan"]) == ["free", "starter", "pro", "all"]
     assert len(result.frame("operations")) == len(result.operations())
-    assert len(result.frame("log")) == len(result.log)
+    log = result.frame("log")
+    assert len(log) == len(result.log)
+    assert str(log["at"].dtype) == "datetime64[us, UTC]"
     raw, frame = result.frame(integers=True), result.frame()
     assert frame["joins"].dt.as_unit("us").astype("int64").tolist() == raw["joins"].tolist()
     assert (frame["blocked"].dt.total_seconds() * 1e6).round().tolist() == raw["blocked"].tolist()

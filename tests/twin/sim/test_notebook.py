@@ -216,6 +216,10 @@ def test_a_metric_is_a_number_in_seconds_dollars_or_as_it_is(result: rs.Result) 
 def test_a_frame_has_a_row_a_replication_and_a_column_a_metric(result: rs.Result) -> None:
     frame = result.frame("replications")
     assert list(frame) == list(result.metrics)
+    assert frame.index.name == "replication"
+    assert {str(dtype) for dtype in frame.dtypes} <= {
+        "float64", "int64", "timedelta64[us]", "datetime64[us, UTC]"
+    }  # fmt: skip
     assert len(frame) == len(result.replications)
     assert frame["refusals.quota_exhausted"].tolist() == result.values("refusals.quota_exhausted")
     wait, spent = frame["jobs.rank_run.wait.p95"], frame["spend.acme.spent"]

@@ -37,7 +37,7 @@ CODES = tuple(OUTCOMES[outcome] for outcome in REFUSED)
 """The codes of the refusals, in the order in which a call meets them."""
 
 QUANTITIES = {
-    **dict.fromkeys(("joins", "leaves", "first_blocked", "begins", "ends", "t"), "instant"),
+    **dict.fromkeys(("joins", "leaves", "first_blocked", "begins", "ends", "t", "at"), "instant"),
     **dict.fromkeys(("blocked", *(f"blocked_{code}" for code in CODES)), "duration"),
     **dict.fromkeys(("spend", "spend_peak", "ceiling"), "money"),
 }

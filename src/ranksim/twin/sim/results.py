@@ -267,7 +267,8 @@ class Result:
         from ranksim.report.frames import IN_MICROS, with_units
 
         pandas = imported("pandas", "frames need pandas", "plots")
-        frame: pd.DataFrame = pandas.DataFrame(self.scalars, columns=self._names)
+        frame: pd.DataFrame = pandas.DataFrame(self.scalars, columns=self._names).rename_axis("replication")
+        frame = frame.astype({name: float for name in self._names if frame[name].isna().all()})
         units = {name: unit_of(name) for name in self._names}
         return frame if integers else with_units(frame, {n: u for n, u in units.items() if u in IN_MICROS})
 
