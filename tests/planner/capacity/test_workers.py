@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pytest
@@ -171,6 +172,22 @@ def test_it_draws_formula_and_simulation() -> None:
     assert answer.rows()[0]["load"] == 2
 
 
+@pytest.mark.parametrize(
+    ("peak", "is_in_doubt"), [(Peak(60, MEMORYLESS), True), (Peak(20, FOUR, over=0), False)]
+)
+def test_one_worker_fewer_stands_beside_the_answer(peak: Peak, is_in_doubt: bool) -> None:
+    """Where the target is within its interval, it is not shown to be too few, either."""
+    answer = workers_needed({"crawl": peak}, replications=3)
+    (row,) = answer.rows()
+    fewer = row["by_simulation"] - 1
+    tried = next(trial.simulated for trial in answer.kinds[0].trials if trial.workers == fewer)
+    assert (row["with_one_fewer"], row["with_one_fewer_high"]) == (tried.mean, tried.high)
+    assert row["with_one_fewer_low"] < 0.95
+    assert (row["with_one_fewer_high"] >= 0.95) is is_in_doubt
+    doubt = f"{fewer} workers for crawl start .* %.* not shown to be 95 %; more replications may settle it"
+    assert [bool(re.match(doubt, note)) for note in answer.notes] == [True] * is_in_doubt
+
+
 def test_what_was_not_simulated_has_no_plot() -> None:
     answer = workers_needed({"crawl": Peak(30, FOUR)}, replications=0)
     assert (answer.plots, answer.rows()[0]["by_simulation"]) == ((), None)
@@ -230,7 +247,9 @@ def test_workers_of_a_scenario_say_of_which_jobs() -> None:
     answer = workers_of_scenario(rs.Scenario.parse(TWO_NIGHTS), replications=2)
     assert answer.notes[0].startswith("Taken are the jobs that scenario starts in 2d from 2026-03-01")
     assert (answer.rows()[0]["jobs"], answer.rows()[0]["by_formula"]) == (80, None)
-    assert answer.views()[0].headings == ("kind", "jobs", "by simulation", "started in time")
+    headings = ("kind", "jobs", "by simulation", "started in time", "with one fewer")
+    assert answer.views()[0].headings == headings
+    assert "of all these jobs together, not of each night's" in answer.notes[0]
     assert {text.get_text() for text in answer.kinds[0].plot().texts} == {"target", "simulated"}
     pool = {"at": "1h", "do": "set", "path": "scenario.pools.rank_run.capacity", "value": 1}
     later = workers_of_scenario(rs.Scenario.parse(TWO_NIGHTS).replace(timeline=[pool]), replications=2)

@@ -28,6 +28,7 @@ from ranksim.planner.capacity.common import (
     micros,
 )
 from ranksim.planner.capacity.queueing import Arrivals, Peak, started_by_formula
+from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer
 from ranksim.report.progress import Tell, noted, part
 from ranksim.report.readings import NO_READINGS, READINGS, Readings
@@ -52,9 +53,10 @@ KINDS = TableSpec(
         "by_formula": "count",
         "by_simulation": "count",
         "started_in_time": "share",
+        "with_one_fewer": "share",
     },
     keys=("kind",),
-    metrics=("jobs", "load", "by_formula", "by_simulation", "started_in_time"),
+    metrics=("jobs", "load", "by_formula", "by_simulation", "started_in_time", "with_one_fewer"),
     title="Workers at the peak",
 )
 
@@ -89,15 +91,32 @@ class Staffing:
     @property
     def row(self) -> Row:
         """The answer as a row."""
-        seen = next((t.simulated for t in self.trials if t.workers == self.by_simulation), None)
         return {
             "kind": self.kind,
             "jobs": self.jobs,
             "load": None if self.peak is None else self.peak.load,
             "by_formula": self.by_formula,
             "by_simulation": self.by_simulation,
-            **ends_of("started_in_time", seen),
+            **ends_of("started_in_time", self._simulated(0)),
+            **ends_of("with_one_fewer", self._simulated(1)),
         }
+
+    def _simulated(self, fewer: int) -> Estimate | None:
+        """The share that so many fewer workers than the answer start in time, where that was tried."""
+        wanted = None if self.by_simulation is None else self.by_simulation - fewer
+        return next((trial.simulated for trial in self.trials if trial.workers == wanted), None)
+
+    @property
+    def doubts(self) -> list[str]:
+        """Say where one worker fewer may be enough, too: the interval of its share holds the target."""
+        share = self._simulated(1)
+        if self.by_simulation is None or share is None or not (share.high or 0) >= self.target:
+            return []
+        return [
+            f"{units.many(self.by_simulation - 1, 'worker')} for {self.kind} start "
+            f"{units.write('share', *share)} of all its jobs in time: "
+            f"not shown to be {level(self.target)}; more replications may settle it."
+        ]
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the share started in time against the workers. Raises BadInput without matplotlib."""
@@ -122,7 +141,7 @@ class WorkersNeeded(ReadyAnswer):
     @property
     def notes(self) -> tuple[str, ...]:
         """What it hangs on, and of which jobs it is."""
-        return self.readings.around(*self.remarks)
+        return self.readings.around(*(doubt for kind in self.kinds for doubt in kind.doubts), *self.remarks)
 
     @property
     def verdict(self) -> str:

@@ -92,8 +92,9 @@ def workers_of_scenario(
     expect(replications >= 2, "replications", "2 or more for the jobs of a scenario", replications)
     note = (
         f"Taken are the jobs that {scenario.name} starts in {units.duration(scenario.length)} "
-        f"from {iso(scenario.start)}, of all its accounts, and how long its pools say that they take. A "
-        "job waits from when it is queued on, so after what the rate limit puts off."
+        f"from {iso(scenario.start)}, of all its accounts, and how long its pools say that they take. "
+        "The share is that of all these jobs together, not of each night's. A job waits from when it is "
+        "queued on, so after what the rate limit puts off."
     )
     left_out = "Left out is what the timeline changes of pools."
     notes = (*scenario_notes(scenario), note)
