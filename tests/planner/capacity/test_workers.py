@@ -188,6 +188,14 @@ def test_one_worker_fewer_stands_beside_the_answer(peak: Peak, is_in_doubt: bool
     assert [bool(re.match(doubt, note)) for note in answer.notes] == [True] * is_in_doubt
 
 
+def test_no_more_workers_are_tried_than_are_ever_busy() -> None:
+    """With so many no job waits, though three peaks are too few to show 99 % of any number of workers."""
+    (answer,) = workers_needed({"crawl": Peak(60, MEMORYLESS)}, target=0.99, replications=3).kinds
+    last = answer.trials[-1]
+    assert answer.by_simulation == last.workers < 15
+    assert (last.simulated.mean, last.simulated.low < 0.99) == (1, True)
+
+
 def test_what_was_not_simulated_has_no_plot() -> None:
     answer = workers_needed({"crawl": Peak(30, FOUR)}, replications=0)
     assert (answer.plots, answer.rows()[0]["by_simulation"]) == ((), None)

@@ -37,7 +37,7 @@ from ranksim.report.tables import View
 from ranksim.report.units import duration, level
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.simpy_clock import SimpyClock
-from ranksim.twin.sim.workers import Ending, Pool, PoolSpec
+from ranksim.twin.sim.workers import Capacity, Ending, Pool, PoolSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,7 +76,7 @@ class Staffing:
 
     `jobs` come, those of a `peak`, or of a scenario, of which there is no formula. `by_simulation` is the
     smallest number whose share is at least the target with 95 % confidence (the lower end of its interval),
-    None where nothing was simulated; `trials` are those around it.
+    at most as many as are ever busy at once, None where nothing was simulated; `trials` are those around it.
     """
 
     kind: str
@@ -273,7 +273,9 @@ def staffings(
 
 def _staffing(demand: JobDemand, within: Micros, target: float, tell: Tell) -> Staffing:
     kind, jobs, runs, peak = demand.kind, demand.jobs, demand.runs, demand.peak
-    trials = jobs.bit_length() + 2 * AROUND + 1  # halved so often, and then those around
+    # With as many workers as are busy where there is no end of them, no job waits.
+    most = max((_simulated(demand, drawn(), "unlimited", seed)[1] for drawn, seed in runs), default=0)
+    trials = most.bit_length() + 2 * AROUND + 1  # halved so often, and then those around
     simulated = count()
 
     def by_formula(workers: int) -> float | None:
@@ -296,17 +298,17 @@ def _staffing(demand: JobDemand, within: Micros, target: float, tell: Tell) -> S
     if not runs:
         return Staffing(kind, peak, jobs, within, target, expected, None, ())
     # What is shown of a number of workers is the lower end of the interval.
-    proven = fewest_workers(jobs, lambda n: (tried(n).simulated.low or 0) >= target)
-    around = range(max(1, proven - AROUND), min(jobs, proven + AROUND) + 1)
+    proven = fewest_workers(most, lambda n: (tried(n).simulated.low or 0) >= target)
+    around = range(max(1, proven - AROUND), min(most, proven + AROUND) + 1)
     return Staffing(kind, peak, jobs, within, target, expected, proven, tuple(map(tried, around)))
 
 
-def fewest_workers(jobs: int, are_enough: Callable[[int], bool]) -> int:
-    """Return the fewest workers who are enough, as many as there are jobs if no fewer are.
+def fewest_workers(most: int, are_enough: Callable[[int], bool]) -> int:
+    """Return the fewest workers who are enough, the most if no fewer are.
 
     More workers never start fewer jobs in time, so they are found by halving.
     """
-    return 1 + bisect_left(range(1, jobs), True, key=are_enough)
+    return 1 + bisect_left(range(1, most), True, key=are_enough)
 
 
 # By simulation
@@ -314,19 +316,28 @@ def fewest_workers(jobs: int, are_enough: Callable[[int], bool]) -> int:
 
 def started_in_time(demand: JobDemand, arrivals: Arrivals, workers: int, within: Micros, seed: int) -> int:
     """Put jobs before a pool of so many workers: how many started within so long (µs)."""
+    return sum(wait <= within for wait in _simulated(demand, arrivals, workers, seed)[0])
+
+
+def _simulated(
+    demand: JobDemand, arrivals: Arrivals, capacity: Capacity, seed: int
+) -> tuple[list[Micros], int]:
+    """Put jobs before a pool: how long those waited that started (µs), and how many were busy at most."""
     time = SimpyClock(start=demand.start)
     came = {task.job: at for at, task in arrivals}
     waits: list[Micros] = []
+    busy: list[int] = []
 
     def started(task: StartJob) -> None:
         waits.append(time.now - came[task.job])
+        busy.append(pool.busy)
 
     def ended(task: StartJob, ending: Ending) -> None:
         """Nothing follows a job here."""
 
-    spec = demand.pool.model_copy(update={"capacity": workers})
+    spec = demand.pool.model_copy(update={"capacity": capacity})
     pool = Pool(demand.kind, spec, time, seed, started, ended, lambda pool: None)
     for at, task in arrivals:
         time.at(at, pool.add, task)
     time.env.run(until=demand.length)
-    return sum(wait <= within for wait in waits)
+    return waits, max(busy, default=0)
