@@ -1,4 +1,4 @@
-"""Quantiles of independent values, such as a metric's over replications.
+"""Quantiles of independent values, such as a metric's over replications, or margins of a fleet's customers.
 
 Two things are called the 95th percentile of waits over replications, and differ:
 
@@ -10,6 +10,7 @@ Two things are called the 95th percentile of waits over replications, and differ
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from ranksim.inference.estimate import Estimate
@@ -34,10 +35,10 @@ def quantile(values: Sequence[float], q: float, level: float) -> Estimate:
     n, error = len(ordered), (1 - level) / 2
     if not n:
         return Estimate(None, None, None)
-    below = max((k for k in range(n) if tail(n, k, q, at_most=True) <= error), default=None)
-    above = min((k for k in range(n) if tail(n, k + 1, q, at_most=False) <= error), default=None)
+    below = bisect_right(range(n), error, key=lambda k: tail(n, k, q, at_most=True)) - 1
+    above = bisect_left(range(n), -error, key=lambda k: -tail(n, k + 1, q, at_most=False))
     return Estimate(
         ordered[rank_of(q, n) - 1],
-        None if below is None else ordered[below],
-        None if above is None else ordered[above],
+        None if below < 0 else ordered[below],
+        None if above == n else ordered[above],
     )

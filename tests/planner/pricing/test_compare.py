@@ -35,7 +35,10 @@ TIGHT = catalogue({"flat": {"price": 20 * USD, "cost_ceiling": 1_500_000}}, "tig
 )
 def test_what_chance_alone_may_explain_is_told(low: int | None, high: int | None, told: str) -> None:
     ends = {name: None if end is None else end * USD for name, end in (("low", low), ("high", high))}
-    assert margin_of_b({"difference": -15 * USD, **ends}) == told
+    assert margin_of_b({"difference": -15 * USD, "of": 10, **ends}) == told
+    few = margin_of_b({"difference": -15 * USD, "of": 2, **ends})
+    more = ": 2 replications are few, ask for 10 or more" if told.endswith("explain") else ""
+    assert few == told + more
 
 
 def test_money_told_by_hand() -> None:
@@ -148,9 +151,19 @@ def test_percentiles_are_those_of_the_accounts() -> None:
         rs.simulate_fleet(varied, CALENDAR.model_copy(update={"catalogue": FLAT}), replication_seed(1, index))
         for index in range(2)
     ]
-    expected = np.mean([np.percentile(bills(run).margin, PERCENTILES) for run in runs], axis=0)
-    got = [row["a"] for row in found.margins if row["plan"] == "all"]
-    assert got == pytest.approx(expected.tolist())
+    margins = np.concatenate([bills(run).margin for run in runs])
+    rows = [row for row in found.margins if row["plan"] == "all"]
+    assert [row["a"] for row in rows] == np.percentile(margins, PERCENTILES, method="inverted_cdf").tolist()
+    assert {(row["of"], row["base"]) for row in rows} == {(80, "customers")}
+
+
+def test_percentiles_are_as_sure_as_margins_that_customers_had() -> None:
+    # One customer in ten pays a hundred times as much, so that the p90 of some replications is theirs.
+    sold = catalogue({"flat": {"price": 30 * USD}, "dear": {"price": 3000 * USD}})
+    rare = population("{flat: 9, dear: 1}", accounts=40)
+    found = compare(rare, sold, sold, policy=CALENDAR, replications=5)
+    (p90,) = (row for row in found.margins if (row["plan"], row["percentile"]) == ("all", "p90"))
+    assert {p90["a_low"], p90["a"], p90["a_high"]} <= {26_400_000, 2_996_400_000}
 
 
 def test_who_needs_what() -> None:

@@ -41,6 +41,9 @@ from ranksim.report.tables import View, of_table
 SHOWN = ("p1", "p10", "p50", "p90", "p99")
 """Those of all customers, which are told to people; tables as files have every plan's."""
 
+FEW, ENOUGH = 5, 10
+"""Of fewer replications an interval is so wide that a difference from nothing is hard to tell."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
 class ComparisonAnswer(DrawnAnswer, ABC):
@@ -118,7 +121,10 @@ def margin_of_b(margin: Mapping[str, Any]) -> str:
     sentence = f"B earns {size} {'more' if sign > 0 else 'less'} margin than A"
     if not ends:
         return f"{sentence} (the same in every replication)"
-    return sentence if ends[0] > 0 else f"{sentence}, which chance alone may explain"
+    if ends[0] > 0:
+        return sentence
+    few = f": {margin['of']} replications are few, ask for {ENOUGH} or more" if margin["of"] < FEW else ""
+    return f"{sentence}, which chance alone may explain{few}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)

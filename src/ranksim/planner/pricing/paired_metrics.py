@@ -15,8 +15,10 @@ from ranksim.inference.gains import estimate_gain
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.paired_shares import paired_difference
 from ranksim.inference.precision import FIRST_STAGE, is_precise
+from ranksim.inference.quantiles import quantile
 from ranksim.inference.shares import chance
 from ranksim.planner.fleet.results import CODES, FleetResult
+from ranksim.planner.fleet.rows import Integers
 from ranksim.planner.pricing.bills import bills
 from ranksim.planner.pricing.catalogues import ComparedSides
 from ranksim.planner.pricing.demand import Amounts
@@ -70,14 +72,15 @@ PRICED = ("revenue", "plan_prices", "add_ons", "margin", "negative")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Served:
-    """One replication under one catalogue: `plans` and `hits` by customer, `means` by plan and metric.
+    """One replication under one catalogue: `plans`, `hits` and `margin` by customer, `means` by plan.
 
-    `hits` says by metric which customers hit; `means` has the metrics that are no shares, and the margins at
-    `PERCENTILES`, of the plans that somebody is on.
+    `hits` says by metric which customers hit; `means` has the metrics that are no shares, of the plans that
+    somebody is on.
     """
 
     plans: NDArray[np.str_]
     hits: dict[str, NDArray[np.bool_]]
+    margin: Integers
     means: dict[tuple[str, str], float]
     engine: str
 
@@ -91,7 +94,7 @@ Runs = Sequence[tuple[Served, Served]]
 
 
 def tally_run(result: FleetResult, staying: Amounts | None = None) -> Served:
-    """Tally one run: the metrics of `METRICS`, and the margins at `PERCENTILES`.
+    """Tally one run: the metrics of `METRICS`, and the margins.
 
     Customers and their money count by the share of each that is `staying`, all else as if all stayed.
     """
@@ -113,9 +116,7 @@ def tally_run(result: FleetResult, staying: Amounts | None = None) -> Served:
         for metric, values in zip(("customers", *MONEY), totals, strict=True):
             means[name, metric] = float((values * staying)[members].sum())
         means[name, "blocked"] = float(accounts["blocked"][members].mean())
-        for percentile in PERCENTILES:
-            means[name, f"p{percentile}"] = float(np.percentile(billed.margin[members], percentile))
-    return Served(billed.plans, hits, means, result.engine)
+    return Served(billed.plans, hits, billed.margin, means, result.engine)
 
 
 def metric_row(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) -> Row:
@@ -147,17 +148,19 @@ def _share(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) ->
 
 
 def margin_rows(plans: Sequence[str], runs: Runs, level: float) -> list[Row]:
-    """Return the margin of a customer by plan and percentile, under A and under B."""
+    """Return the margin of a customer by plan and percentile, under A and under B.
+
+    Customers of all replications are taken together: they have nothing to do with each other.
+    """
     rows = []
     for plan in plans:
+        of_sides = [np.concatenate([run[side].margin[run[side].on(plan)] for run in runs]) for side in (0, 1)]
+        margins = [np.sort(of_side).tolist() for of_side in of_sides]
         for percentile in PERCENTILES:
             row: Row = {"plan": plan, "percentile": f"p{percentile}"}
-            name = (plan, f"p{percentile}")
-            for side, column in enumerate("ab"):
-                values = [run[side].means[name] for run in runs if name in run[side].means]
-                row |= with_ends(column, interval(MetricSample("mean", values), level))
-                row |= {"of": len(values), "base": "replications"}
-            rows.append(row)
+            for values, column in zip(margins, "ab", strict=True):
+                row |= with_ends(column, quantile(values, percentile / 100, level))
+            rows.append(row | {"of": len(margins[0]), "base": "customers"})
     return rows
 
 
