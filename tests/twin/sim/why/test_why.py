@@ -339,6 +339,7 @@ def remedy(path: str, size: float, hits: int, kind: str) -> Remedy:
 
 SPREAD, WORKERS = remedy("a.spread", 0.01, 14, "done"), remedy("a.workers", 0.25, 20, "done")
 LIMIT, OUTAGE = remedy("a.limit", 0.1, 20, "sold"), remedy("a.outage", 0.4, 20, "cause")
+ACTION, SELDOM = remedy("a.action", 1, 20, "cause"), remedy("a.every", 0.967, 20, "done")
 
 
 @pytest.mark.parametrize(
@@ -351,6 +352,7 @@ LIMIT, OUTAGE = remedy("a.limit", 0.1, 20, "sold"), remedy("a.outage", 0.4, 20, 
             "in what is done that holds in nearly all other worlds; a run",
             "all is a.spread 1 → 2, which holds in 70 % of those tried",
         ),
+        ((ACTION, SELDOM), "a.action 1 → 2, the smallest change in what set in", ""),
         ((SPREAD,), "That is not sure: no change that was found holds in nearly all", ""),
     ],
 )
@@ -441,6 +443,17 @@ def test_what_did_not_happen_has_no_reason() -> None:
 def test_a_bound_is_read_in_its_unit() -> None:
     assert Question.parse("jobs.crawl.wait.max > 2h") == Question("jobs.crawl.wait.max", 2 * HOUR)
     assert str(Question.parse("jobs.crawl.wait.max > 2h")) == "jobs.crawl.wait.max > 2h"
+
+
+def test_what_is_done_daily_may_be_done_every_few_days() -> None:
+    scenario = Scenario.parse(DOWN)
+    (every,) = [one for one in knobs(scenario) if study_path(one.path).endswith("runs.every")]
+    assert (every.write(every.old), every.count) == ("day", 29)
+    assert [(every.write(every.value(i)), round(every.size(i), 3)) for i in (1, 29)] == [
+        ("2d", 0.5),
+        ("30d", 0.967),
+    ]
+    assert every.turned(scenario, 1).clients["runs"].every == 2 * DAY
 
 
 def test_further_portfolios_may_be_smaller_too() -> None:

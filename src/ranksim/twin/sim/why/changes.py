@@ -156,12 +156,18 @@ def _of_client(scenario: Scenario, name: str, limited: bool) -> Iterator[Knob]:
 
 
 def _of_period(path: Path, every: str | Micros | None) -> Iterator[Knob]:
-    if isinstance(every, str):
+    if every == "day":
+        yield replace(_ladder(path, DAY, DAY, 29, write=_period), old=every)
+    elif isinstance(every, str):
         length = PERIODS[every]
         longer = {period: 1 - length / other for period, other in PERIODS.items() if other > length}
         yield from _choices(path, every, longer)
     elif every:
         yield _longer(path, every)
+
+
+def _period(every: str | Micros) -> str:
+    return every if isinstance(every, str) else format_duration(every)
 
 
 def _domains(scenario: Scenario, account: str | None) -> int:

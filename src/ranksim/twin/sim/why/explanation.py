@@ -36,6 +36,9 @@ KINDS = {
 NEARLY_ALL = 0.9
 """The share of other worlds in which a change holds that is preferred."""
 
+SMALL = 0.5
+"""How far from the old a value lies at most that is told as the smallest change of all."""
+
 ORDER = (
     "Of each parameter the smallest change that prevents it, and that is shown to do so in more of the same "
     "other worlds than no change does (95 % confidence for all of them together). Named is the first that "
@@ -274,9 +277,9 @@ class Why(ReadyAnswer):
         return text + self._smallest(change)
 
     def _smallest(self, change: Remedy) -> str:
-        """The smallest of all changes, where that is not the one named."""
+        """The smallest of all changes, where that is not the one named, and small."""
         least = min(self.changes, key=lambda remedy: remedy.size)
-        if round(least.size, 3) >= round(change.size, 3):
+        if round(least.size, 3) >= round(change.size, 3) or least.size > SMALL:
             return ""
         of = f", {KINDS[least.kind]}," if least.kind != change.kind else ""
         holds = units.percent(least.prevented.mean or 0)
