@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import reduce
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
@@ -166,6 +167,12 @@ def _part(value: Any, part: Part) -> Any:
     if isinstance(value, ITEM_SHAPES) and isinstance(part, int) and part < len(value):
         return value[part]
     return None
+
+
+def present_value(path: str, roots: Mapping[str, BaseModel]) -> Any:
+    """Return what a path leads to now, None where to nothing; `roots` are the inputs by name."""
+    first, *rest = parts_of(path)
+    return reduce(_part, rest, roots[str(first)])
 
 
 def merged(old: Any, new: Any, *, every: bool = False) -> Any:

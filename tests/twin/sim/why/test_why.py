@@ -11,6 +11,7 @@ from ranksim.core.clock import DAY, HOUR, MINUTE, Micros
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call, Reply
 from ranksim.inference.shares import chance
+from ranksim.planner.study.engines import Worlds as StudyWorlds
 from ranksim.report.progress import nobody
 from ranksim.twin.sim.runner import run
 from ranksim.twin.sim.scenario import Scenario
@@ -18,6 +19,7 @@ from ranksim.twin.sim.statistics import ReplicationTally
 from ranksim.twin.sim.why.answer import _Prevention, narrowed, why
 from ranksim.twin.sim.why.changes import knobs, study_path
 from ranksim.twin.sim.why.explanation import (
+    LEFT_OUT,
     Chance,
     Happening,
     Losses,
@@ -28,7 +30,7 @@ from ranksim.twin.sim.why.explanation import (
     Why,
 )
 from ranksim.twin.sim.why.futures import Question, Rerunner
-from ranksim.twin.sim.why.moments import as_of, planned_moments
+from ranksim.twin.sim.why.moments import action_at, as_of, planned_moments
 from ranksim.twin.sim.world import Fork, World
 
 # Other futures
@@ -454,6 +456,66 @@ def test_what_is_done_daily_may_be_done_every_few_days() -> None:
         ("30d", 0.967),
     ]
     assert every.turned(scenario, 1).clients["runs"].every == 2 * DAY
+
+
+SLOW = f"""{HEAD}
+length: 3d
+accounts: {{acme: {{plan: pro, portfolio: {{domains: 2}}}}}}
+clients: {{runs: {{kind: schedule, account: acme, job: rank_run, every: day, at: "01:00"}}}}
+pools: {{rank_run: {{capacity: unlimited, duration: 1m}}}}
+receivers: {{erp: {{account: acme}}}}
+timeline:
+  - {{at: 2d, do: set, path: scenario.receivers.erp.latency, value: 5s}}
+  - {{at: 1d, do: set, path: scenario.receivers.erp.latency, value: 12s}}
+  - {{at: 1d, do: set, path: policy.catalogue.plans.pro.cost_ceiling, value: 80 USD}}
+  - {{at: 1d, do: set, path: policy.catalogue.plans.pro.slot_limit, value: 3000}}
+  - {{at: 1d, do: set, path: scenario.pools.rank_run.duration, value: {{exponential: {{mean: 4m}}}}}}
+"""
+
+
+def test_what_is_set_may_be_set_less_far_from_what_was() -> None:
+    scenario = Scenario.parse(SLOW)
+    ways = {one.path[1]: one for one in knobs(scenario) if one.path[2:] == ("value",)}
+    values = {index: (way.old, way.value(1), way.value(way.count)) for index, way in ways.items()}
+    assert values == {
+        0: ("5s", "5.01s", "12s"),  # the one before in time
+        1: ("12s", "11.99s", "200ms"),
+        2: ("80 USD", "80.05 USD", "90 USD"),
+        3: (3000, 3010, 5000),
+    }
+    for way in ways.values():
+        StudyWorlds(scenario).check_path(study_path(way.path))
+        assert 0 < way.size(1) < way.size(way.count) < 1
+        way.turned(scenario, 1).check()
+
+
+@pytest.mark.slow
+def test_how_far_a_value_may_be_set_is_told_with_the_action() -> None:
+    """A delivery takes 10 s at most."""
+    asked = why(Scenario.parse(SLOW), [1], "endpoints.erp.lost", futures=10)
+    told = "the timeline's set of scenario.receivers.erp.latency at 2026-03-02T00:00:00Z: 12s → 10s"
+    assert told in asked.sentence
+    assert asked.changes[0].path == "scenario.timeline[1].value"
+    assert asked.views()[1].rows[0][0] == told.partition(": 12s")[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (("timeline", 0), "the timeline's withdraw_key (account: acme, key: main) at 2026-03-02T00:00:00Z"),
+        (("timeline", 0, "at"), ""),
+        (("timeline", 1), ""),
+    ],
+)
+def test_an_action_that_is_left_out_is_told_in_words(path: Path, words: str) -> None:
+    scenario = Scenario.parse(f"""{HEAD}
+length: 2d
+accounts: {{acme: {{plan: pro, keys: [main, other]}}}}
+timeline: [{{at: 1d, do: withdraw_key, account: acme, key: main}}]
+""")
+    assert action_at(scenario, path) == words
+    left_out = Remedy(study_path(path), "withdraw_key", LEFT_OUT, 1, chance(20, 20), "cause", action=words)
+    assert left_out.sentence == f"{words or study_path(path)} left out"
 
 
 def test_further_portfolios_may_be_smaller_too() -> None:

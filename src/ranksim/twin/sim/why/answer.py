@@ -18,7 +18,7 @@ from ranksim.twin.sim.timeline import OfReceiver, ResizePool, Set
 from ranksim.twin.sim.why.changes import Knob, knobs, monthly_invoice, study_path
 from ranksim.twin.sim.why.explanation import KINDS, LEFT_OUT, Happening, Remedy, TurningPoint, Unchanged, Why
 from ranksim.twin.sim.why.futures import FEW, Question, Rerunner, other
-from ranksim.twin.sim.why.moments import MomentSearch
+from ranksim.twin.sim.why.moments import MomentSearch, action_at
 
 FUTURES = 20
 """How many other futures are tried unless it is said."""
@@ -307,6 +307,7 @@ class _Prevention:
             chance(len(unchanged) - len(bad) + gained - lost, len(unchanged)),
             self._kind(knob),
             self._money(turn),
+            action_at(self.small, knob.path),
         )
 
 

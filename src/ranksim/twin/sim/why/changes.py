@@ -8,16 +8,19 @@ moment's, as a share of the run; what has no size, such as leaving something out
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from pydantic import BaseModel
 
 from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros, format_duration
+from ranksim.core.contract.parameters import present_value
 from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.quantities import Distribution, Moment
 from ranksim.core.money import format_money
+from ranksim.twin.sim import settings
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.timeline import ChangePlan, EditEndpoint, SetAddOn
+from ranksim.twin.sim.timeline import ChangePlan, EditEndpoint, Set, SetAddOn
 from ranksim.twin.sim.why.explanation import LEFT_OUT, Path, enabling, in_line
 
 MOST_TIMES = 16
@@ -185,8 +188,34 @@ def _of_action(scenario: Scenario, index: int) -> Iterator[Knob]:
         yield _more((*at, "capacity"), capacity)
     if isinstance(action, ChangePlan):
         yield from _larger_plans(scenario, (*at, "plan"), action.plan, sold=False)
+    if isinstance(action, Set):
+        yield from _of_set(scenario, index, action)
     yield _later((*at, "at"), when, scenario.length)
     yield from _left_out(at, action.do)
+
+
+def _of_set(scenario: Scenario, index: int, action: Set) -> Iterator[Knob]:
+    """What lies between the value that is set, where that is a number of something, and the one before."""
+    before = scenario
+    for _, earlier in takewhile(lambda pair: pair[0] != index, settings.in_order(scenario)):
+        before = settings.after(before, earlier)
+    roots = (settings.after(before, action).roots, before.roots)
+    old, aim = (_number(present_value(action.path, root)) for root in roots)
+    given, path = action.value, ("timeline", index, "value")
+    if old is None or aim is None or old == aim:
+        return
+    money = isinstance(given, str) and given.endswith("USD")
+    write = format_money if money else format_duration if isinstance(given, str) else int
+    step = _step(max(old, aim)) if write is format_duration else max(1, abs(aim - old) // 200)
+    ladder = _ladder(path, old, step if aim > old else -step, abs(aim - old) // step)
+    yield replace(ladder, old=given, value=lambda index: write(ladder.value(index)))
+
+
+def _number(value: Any) -> int | None:
+    """A number, amount or duration, as of what always takes as long; None for anything else."""
+    if isinstance(value, Distribution) and value.kind == "constant":
+        value = value.durations[0]
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _of_pool(scenario: Scenario, kind: Any) -> Iterator[Knob]:

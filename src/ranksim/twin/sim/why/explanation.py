@@ -147,7 +147,7 @@ class Remedy:
     larger (of the run, of a moment). Of other worlds `prevented` is the chance that the change prevents it
     there, too. `kind` is "cause" for a parameter of what set in at the moment, else "done", by the customer
     or in the world, or "sold", which is bought or granted. It raises the invoice of a month by `money`
-    (µUSD), None where nobody says.
+    (µUSD), None where nobody says. `action` is in words the action of the timeline that it is of, or "".
     """
 
     path: str
@@ -157,6 +157,12 @@ class Remedy:
     prevented: Estimate
     kind: str
     money: int | None = 0
+    action: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it changes, in words."""
+        return self.action or self.path
 
     @property
     def holds(self) -> bool:
@@ -167,9 +173,9 @@ class Remedy:
     def sentence(self) -> str:
         """The change in words."""
         if self.new == LEFT_OUT:
-            return f"{self.path} left out"
+            return f"{self.name} left out"
         costs = f" ({units.usd(self.money)} a month more)" if self.money else ""
-        return f"{self.path} {self.old} → {self.new}{costs}"
+        return f"{self.name}{':' if self.action else ''} {self.old} → {self.new}{costs}"
 
 
 CHANGES = TableSpec(
@@ -342,6 +348,10 @@ class Why(ReadyAnswer):
         """The answer as tables for people."""
         tables = self.tables
         chances = [row | {"from": iso(row["at"])} for row in tables["chances"]]
+        changes = [
+            row | {"parameter": remedy.name}
+            for row, remedy in zip(tables["changes"], self.changes, strict=True)
+        ]
         usual = units.write("share", *self.otherwise)
         note = (
             "Other futures of the same past, as things stood then, without what the scenario brings later. "
@@ -350,7 +360,7 @@ class Why(ReadyAnswer):
         )
         return [
             *CHANCES.view("How likely it was", chances, note),
-            *CHANGES.view("What would have prevented it", tables["changes"], self._order()),
+            *CHANGES.view("What would have prevented it", changes, self._order()),
         ]
 
     def _order(self) -> str:

@@ -186,3 +186,14 @@ def _in_words(action: Any) -> str:
 def stated(action: Action) -> str:
     """Return what a file states of an action beside its kind and moment, in a line."""
     return in_line(action.model_dump(mode="json", exclude={"do", "at"}, exclude_unset=True))[1:-1]
+
+
+def action_at(scenario: Scenario, path: Path) -> str:
+    """Return in words the action of the timeline that a path leads to, or to whose value; else ""."""
+    match path:
+        case ("timeline", int(index)) | ("timeline", int(index), "value") if index < len(scenario.timeline):
+            action = scenario.timeline[index]
+        case _:
+            return ""
+    about = f"of {action.path}" if isinstance(action, Set) else f"({stated(action)})"
+    return f"the timeline's {action.do} {about} at {iso(action.at.on(scenario.start))}"
