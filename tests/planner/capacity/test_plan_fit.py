@@ -108,13 +108,13 @@ def test_what_is_given_up_fits_no_plan_and_the_remedies_are_such() -> None:
         "No plan fits. The nearest is agency: what breaks first is job starts in a burst (rate_limited), "
         "at ×0.777 (101 domains)."
     )
-    assert answer.sentence.endswith("Spread over 5m, or on 2 keys, all are started.")
+    assert answer.sentence.endswith("Spread over 5m, or on 2 keys, none is given up.")
     for remedy, keys in (("5m", 1), ("0s", 2)):
         cured = fit(Portfolio(domains=130, keywords=300, pairings=4, keys=keys), spread=remedy)
         assert (cured.burst.given_up, plan_of(cured, "agency").now.fits) == (0, True)
     assert fit(Portfolio(domains=130), spread="4m").burst.given_up > 0
     later = fit(Portfolio(domains=65, keywords=300, pairings=4))
-    assert later.sentence.endswith("Spread over 5m, or on 2 keys, all are started.")
+    assert later.sentence.endswith("Spread over 5m, or on 2 keys, none is given up.")
 
 
 def test_of_plans_that_lose_the_same_starts_the_one_that_lacks_least_is_nearest() -> None:

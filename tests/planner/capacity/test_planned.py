@@ -391,6 +391,21 @@ def test_starts_of_all_clients_meet_as_in_a_world(scenario: rs.Scenario, breaks:
     assert (done < asked) is bool(breaks), (done, asked)
 
 
+@pytest.mark.fact("S104")
+@pytest.mark.parametrize(("window", "refused"), [("first_hit", 1), ("gcra", 20)])
+def test_requests_in_a_row_are_late_from_when_they_would_have_begun(window: str, refused: int) -> None:
+    """Of 40 the last 20 wait for the second minute, or one for each three seconds; nothing spreads them."""
+    briefs = {"kind": "brief_refresher", "account": "acme", "every": "week", "at": "09:00", "keywords": 40}
+    scenario = agency(1, briefs=briefs).changed({"policy.assumptions.window": window})
+    answer = fit(scenario, growth=2, spread="3m")
+    assert (answer.burst.refused, answer.burst.late, answer.burst.noun) == (refused, MINUTE, "request")
+    (note,) = (note for note in answer.notes if "429" in note)
+    assert note.startswith(
+        f"Asked for one after the other, 40 requests meet {units.many(refused, 'refusal')}"
+    )
+    assert "the last begins 1m late" in note
+
+
 def test_a_portfolio_carries_as_many_domains_as_its_plan_fits() -> None:
     """All start at one instant: 20 in each of five minutes."""
     scenario = agency()

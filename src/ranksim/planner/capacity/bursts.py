@@ -32,8 +32,8 @@ MOST_STARTS, MOST_KEYS = 300_000, 10_000
 class Burst:
     """What becomes of the `starts` of jobs of one occasion, which come within `spread` (µs).
 
-    `refused` counts calls answered 429, `given_up` the starts whose last try was one of them; `late` is how
-    long the last start that was let in had to wait (µs).
+    `refused` counts calls answered 429, `given_up` the starts whose last try was one of them; `late` is the
+    longest that one which was let in began after it would have (µs). `noun` is what one of them is called.
     """
 
     starts: int
@@ -41,6 +41,7 @@ class Burst:
     refused: int
     given_up: int
     late: Micros
+    noun: str = "start"
 
 
 NO_STARTS = Burst(0, 0, 0, 0, 0)
@@ -185,28 +186,38 @@ def enough_spread(load: Workload, policy: Policy) -> Micros | None:
 
 
 def put_off(load: Workload, bursts: Collection[Burst], spread: Micros | None, keys: int | None) -> str:
-    """Say what the rate limit puts off of a workload, and with which `spread` and `keys` all are started."""
+    """Say what the rate limit puts off of a workload, and with which `spread` and `keys` none is given up."""
     if not any(size.refused for size in bursts):
         return ""
-    within = next(iter(bursts)).spread
-    when = f"Started within {units.duration(within)}" if within else "Started at one instant"
-    text = f"{when}, {'; '.join(_in_words(size, load) for size in bursts)}."
+    texts: dict[str, list[str]] = {}
+    for size in bursts:
+        texts.setdefault(_when(size), []).append(_in_words(size, load))
+    text = "; ".join(f"{when}, {'; '.join(sizes)}" for when, sizes in texts.items())
+    text = f"{text[0].upper()}{text[1:]}."
     cures = [f"spread over {units.duration(spread)}"] if spread is not None else []
-    cures += [f"on {units.many(keys, 'key')}"] if keys is not None else []
+    each = " in place of each" if len({start.key for start in load.starts}) > 1 else ""
+    cures += [f"on {units.many(keys, 'key')}{each}"] if keys is not None else []
     cured = ", or ".join(cures)
-    return f"{text} {cured[0].upper()}{cured[1:]}, all are started." if cured else text
+    return f"{text} {cured[0].upper()}{cured[1:]}, none is given up." if cured else text
+
+
+def _when(size: Burst) -> str:
+    """Say how the starts of one occasion come."""
+    if size.noun == "request":
+        return "asked for one after the other"
+    return f"started within {units.duration(size.spread)}" if size.spread else "started at one instant"
 
 
 def _in_words(size: Burst, load: Workload) -> str:
     """Say what happens to the starts of one occasion, the busiest."""
-    what = "rank run" if all(start.kind == "rank_run" for start in load.starts) else "start"
+    starts = units.many(size.starts, size.noun)
     if not size.refused:
-        return f"{units.many(size.starts, what)} meet no rate limit"
+        return f"{starts} meet no rate limit"
     tries = min(start.tries for start in load.starts)
     lost = f" and {size.given_up:,} given up after {tries} tries" if size.given_up else ""
     return (
-        f"{units.many(size.starts, what)} meet {units.many(size.refused, 'refusal')} by the rate limit "
-        f"(429){lost}, and the last begins {units.duration(size.late)} late"
+        f"{starts} meet {units.many(size.refused, 'refusal')} by the rate limit (429){lost}, and the last "
+        f"begins {units.duration(size.late)} late"
     )
 
 
@@ -228,7 +239,8 @@ def planned_starts(starts: Sequence[JobStarts]) -> Iterator[Start]:
     for by, some in enumerate(starts):
         for before, at in pairwise((0, *some.times)):
             for index in range(some.domains):
-                yield Start(at + some.spread * index // some.domains, by, some.domain(index), at, before)
+                after = some.spread * index // some.domains if some.gap is None else some.gap * index
+                yield Start(at + after, by, some.domain(index), at, before)
 
 
 def _occasions(starts: Sequence[JobStarts], apart: Micros) -> Iterator[list[Start]]:
@@ -291,10 +303,13 @@ def _outcome(
     refused = 0
     for numbers in by_key.values():
         refused += _one_key(starts, occasion, numbers, window, waited, first_answered, patient)
-    together = {start.by for start in occasion}
-    spread = starts[min(together)].spread if len(together) == 1 else occasion[-1].at - occasion[0].at
+    together = [starts[by] for by in {start.by for start in occasion}]
+    spread = together[0].spread if len(together) == 1 else occasion[-1].at - occasion[0].at
     late = max((wait for wait in waited if wait is not None), default=0)
-    return Outcome(Burst(len(occasion), spread, refused, waited.count(None), late), waited, first_answered)
+    noun = "rank run" if all(some.kind == "rank_run" for some in together) else "start"
+    noun = noun if any(some.gap is None for some in together) else "request"
+    burst = Burst(len(occasion), spread, refused, waited.count(None), late, noun)
+    return Outcome(burst, waited, first_answered)
 
 
 def _one_key(
@@ -328,7 +343,7 @@ def _one_key(
         jobs = starts[occasion[number].by]
         while answered[number] < jobs.calls and windows.take(now, row, ring):
             if not answered[number]:
-                first_answered[number] = now - occasion[number].at if jobs.gap is None else 0
+                first_answered[number] = now - occasion[number].at
             answered[number] += 1
             tried = 1
         if answered[number] < jobs.calls:
@@ -340,8 +355,9 @@ def _one_key(
             if not patient:
                 break
         else:
-            waited[number] = now - occasion[number].at if jobs.gap is None else 0
+            waited[number] = now - occasion[number].at
         if jobs.gap is not None and lines[occasion[number].by]:
             following = lines[occasion[number].by].popleft()
-            heappush(due, (now + jobs.gap, now, next(later), following, 1))
+            at = max(now + jobs.gap, occasion[following].at)
+            heappush(due, (at, now, next(later), following, 1))
     return refused

@@ -182,8 +182,8 @@ class Workload:
         return math.ceil(max((work.size for work in self.of(*operations)), default=0))
 
     def over(self, spread: Micros) -> Workload:
-        """The same with the starts of each occasion spread over so long (µs)."""
-        starts = tuple(replace(start, spread=spread) for start in self.starts)
+        """The same with the starts of each occasion spread over so long (µs), but for requests in a row."""
+        starts = tuple(replace(start, spread=spread) if start.gap is None else start for start in self.starts)
         later = tuple(replace(then, load=then.load.over(spread)) for then in self.later)
         return replace(self, starts=starts, later=later)
 
