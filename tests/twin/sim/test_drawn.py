@@ -101,3 +101,20 @@ def test_a_goal_takes_one_replication_of_each_value_where_nothing_is_drawn() -> 
     (goal,) = result.tables["goals"]
     assert (goal["status"], goal["answer"]) == ("found", "5")
     assert {row["replications"] for row in result.tables["candidates"]} == {1}
+
+
+def test_quantiles_of_a_world_that_repeats_itself_are_those_of_its_waits() -> None:
+    """Eight runs of 4 minutes for three workers, each night: they wait 0, 0, 0, 4, 4, 4, 8 and 8 minutes."""
+    scenario = rs.Scenario.parse("""\
+start: 2026-03-02T00:00:00Z
+length: 28d
+accounts: {acme: {plan: pro, portfolio: {domains: 8, keywords: 50}}}
+clients:
+  night: {kind: schedule, account: acme, job: rank_run, every: day, at: "02:00"}
+pools: {rank_run: {capacity: 3, duration: 4m}}
+expect:
+  - jobs.rank_run.wait.p50 == 4m
+  - jobs.rank_run.wait.p95 == 8m
+  - jobs.rank_run.wait.within.7m59.9s == 75%
+""")
+    assert [verdict.text for verdict in rs.run(scenario).expectations if not verdict.holds] == []

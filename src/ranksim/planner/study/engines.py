@@ -162,7 +162,7 @@ class Worlds:
         waits = {
             f"jobs.{kind}.wait": row["wait"]
             for kind, row in replication.jobs.items()
-            if row["wait"]["buckets"]
+            if Histogram.from_plain(row["wait"]).count
         }
         return Measurement(names.scalars(replication), waits)
 

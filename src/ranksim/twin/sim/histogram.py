@@ -1,8 +1,9 @@
-"""A histogram of whole numbers in bounded memory: exact count, sum and extremes, quantiles within 1 %.
+"""A histogram of whole numbers in bounded memory: exact count, sum and extremes, quantiles within 0.4 %.
 
-Buckets are as wide as their place on a logarithmic scale allows: below 256 each value has its own, above it
-every power of two is cut into 128. So a bucket is at most 1/128 of its values wide, and its middle is off by
-at most 1/256. The layout is that of G. Tene's HdrHistogram.
+Up to `EXACT` distinct values are counted one by one, so that their quantiles are exact. Beyond, buckets are
+as wide as their place on a logarithmic scale allows: below 256 each value has its own, above it every power
+of two is cut into 128. So a bucket is at most 1/128 of its values wide, and its middle is off by at most
+1/256. The layout is that of G. Tene's HdrHistogram.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ from ranksim.inference.quantiles import rank_of
 PARTS = 128
 """Buckets in each power of two."""
 
+EXACT = 512
+"""Distinct values up to which each is counted by itself."""
+
 
 class Histogram:
-    """Counts of whole numbers >= 0, such as durations in µs."""
+    """Counts of whole numbers >= 0, such as durations in µs: by value where `exact`, else by bucket."""
 
-    __slots__ = ("buckets", "count", "high", "low", "total")
+    __slots__ = ("count", "exact", "high", "low", "times", "total")
 
     def __init__(self) -> None:
-        self.buckets: dict[int, int] = {}
+        self.times: dict[int, int] = {}
+        self.exact = True
         self.count = 0
         self.total = 0
         self.low = 0
@@ -31,19 +36,33 @@ class Histogram:
         """Count a value. Raises ValueError for a negative one."""
         if value < 0:
             raise ValueError(f"a histogram counts values from 0, not {value}")
-        bucket = bucket_of(value)
-        self.buckets[bucket] = self.buckets.get(bucket, 0) + 1
+        key = value if self.exact else bucket_of(value)
+        self.times[key] = self.times.get(key, 0) + 1
         self.low = min(self.low, value) if self.count else value
         self.high = max(self.high, value)
         self.count += 1
         self.total += value
+        if self.exact and len(self.times) > EXACT:
+            self.times, self.exact = self._by_bucket(), False
+
+    def _by_bucket(self) -> dict[int, int]:
+        if not self.exact:
+            return self.times
+        buckets: dict[int, int] = {}
+        for value, times in self.times.items():
+            bucket = bucket_of(value)
+            buckets[bucket] = buckets.get(bucket, 0) + times
+        return buckets
 
     def merge(self, other: Histogram) -> None:
         """Add everything that another histogram counted."""
         if not other.count:
             return
-        for bucket, times in other.buckets.items():
-            self.buckets[bucket] = self.buckets.get(bucket, 0) + times
+        is_exact = self.exact and other.exact and len(self.times.keys() | other.times.keys()) <= EXACT
+        counted = dict(self.times if is_exact else self._by_bucket())
+        for key, times in (other.times if is_exact else other._by_bucket()).items():
+            counted[key] = counted.get(key, 0) + times
+        self.times, self.exact = counted, is_exact
         self.low = min(self.low, other.low) if self.count else other.low
         self.high = max(self.high, other.high)
         self.count += other.count
@@ -55,9 +74,10 @@ class Histogram:
         return self.total / self.count if self.count else None
 
     def quantile(self, q: float) -> int | None:
-        """The smallest value that a share `q` of all values do not exceed, within 1 %; None of nothing.
+        """The smallest value that a share `q` of all values do not exceed; None of nothing.
 
-        0 gives the minimum and 1 the maximum, both exact. Raises ValueError when `q` is not in [0, 1].
+        It is exact, or within 0.4 % where there are more than `EXACT` distinct values. 0 gives the minimum
+        and 1 the maximum, both exact. Raises ValueError when `q` is not in [0, 1].
         """
         if not 0 <= q <= 1:
             raise ValueError(f"a quantile lies between 0 and 1, not at {q}")
@@ -67,23 +87,30 @@ class Histogram:
         if rank == 1 or rank == self.count:
             return self.low if rank == 1 else self.high
         seen = 0
-        for bucket in sorted(self.buckets):
-            seen += self.buckets[bucket]
+        for key in sorted(self.times):
+            seen += self.times[key]
             if seen >= rank:
-                return min(max(middle_of(bucket), self.low), self.high)
+                return key if self.exact else min(max(middle_of(key), self.low), self.high)
         raise AssertionError("the buckets hold fewer values than were counted")
+
+    def within(self, bound: int) -> int:
+        """Return how many values do not exceed a bound; of buckets those of its own all count."""
+        last = bound if self.exact else bucket_of(bound)
+        return sum(times for key, times in self.times.items() if key <= last)
 
     def to_plain(self) -> dict[str, Any]:
         """Return the histogram as numbers and lists, for JSON and pickling."""
-        buckets = [[bucket, self.buckets[bucket]] for bucket in sorted(self.buckets)]
-        return {"buckets": buckets, "total": self.total, "low": self.low, "high": self.high}
+        times = [[key, self.times[key]] for key in sorted(self.times)]
+        counted = "values" if self.exact else "buckets"
+        return {counted: times, "total": self.total, "low": self.low, "high": self.high}
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Histogram:
         """Read what `to_plain` gave."""
         histogram = cls()
-        histogram.buckets = dict(plain["buckets"])
-        histogram.count = sum(histogram.buckets.values())
+        histogram.exact = "values" in plain
+        histogram.times = dict(plain["values" if histogram.exact else "buckets"])
+        histogram.count = sum(histogram.times.values())
         histogram.total, histogram.low, histogram.high = plain["total"], plain["low"], plain["high"]
         return histogram
 
