@@ -209,8 +209,8 @@ def test_an_invoice_for_each_billing_month(tmp_path: Path) -> None:
     later = brief(0) | {"id": "later", "sent": NOON + 35 * DAY, "received": NOON + 35 * DAY}
     found = back_test(recorded(tmp_path, brief(0), brief(1), later), on("pro"))
     assert [(row["month"], row["price"], row["cost"]) for row in found.invoices] == [
-        ("1", 129_000_000, 2 * 30_000),
-        ("2", 129_000_000, 30_000),
+        (1, 129_000_000, 2 * 30_000),
+        (2, 129_000_000, 30_000),
     ]
 
 

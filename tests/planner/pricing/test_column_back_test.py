@@ -70,8 +70,8 @@ def test_a_customer_is_billed_and_refused_by_day() -> None:
         }
     ]  # fmt: skip
     assert [(row["month"], row["revenue"], row["cost"]) for row in found.tables["invoices"]] == [
-        ("1", 29 * USD, 300_000),
-        ("2", 29 * USD, 30_000),
+        (1, 29 * USD, 300_000),
+        (2, 29 * USD, 30_000),
     ]
 
 

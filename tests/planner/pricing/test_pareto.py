@@ -31,12 +31,12 @@ def test_points_told_by_hand() -> None:
     }
     # 10 customers, who cost 3.60 USD each, or 1.50 USD where the ceiling blocks them all.
     assert margins == {
-        ("1.50 USD", "3 USD"): (15, 1, False),
-        ("1.50 USD", "4 USD"): (25, 1, False),
-        ("1.50 USD", "5 USD"): (35, 1, True),
-        ("10 USD", "3 USD"): (-6, 0, False),
-        ("10 USD", "4 USD"): (4, 0, False),
-        ("10 USD", "5 USD"): (14, 0, True),
+        (1_500_000, 3 * USD): (15, 1, False),
+        (1_500_000, 4 * USD): (25, 1, False),
+        (1_500_000, 5 * USD): (35, 1, True),
+        (10 * USD, 3 * USD): (-6, 0, False),
+        (10 * USD, 4 * USD): (4, 0, False),
+        (10 * USD, 5 * USD): (14, 0, True),
     }
 
 
@@ -87,7 +87,7 @@ def test_prices_alone_are_not_simulated_again() -> None:
 def test_values_have_a_column_for_each_path() -> None:
     (view,) = found().views()
     assert view.headings[:3] == ("not beaten", "flat cost ceiling", "flat price")
-    assert view.rows[0][:3] == ("yes", "10 USD", "5 USD")
+    assert view.rows[0][:3] == ("yes", "10.00 USD", "5.00 USD")
     ending_alike = [f"plans.{plan}.quotas.briefs.limit" for plan in ("flat", "pro")]
     assert [*path_headings(ending_alike).values()] == [
         "plans flat quotas briefs limit", "plans pro quotas briefs limit",

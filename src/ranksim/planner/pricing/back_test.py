@@ -145,7 +145,7 @@ class BackTest(RecordedAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people; of the calls, those that change."""
-        words = {"side": "text", "account": "text", "plan": "text", "month": "text"}
+        words = {"side": "text", "account": "text", "plan": "text", "month": "count"}
         money = dict.fromkeys(MONEY, "money")
         note = "Price and add-ons of whole billing months."
         views = terms_view("terms", self.terms)
@@ -287,7 +287,7 @@ def _invoices(replay: ReplayedService, letter: str, rows: Sequence[Row]) -> Iter
         for number, (begins, ends) in enumerate(_months(account.books.anchor, replay.start, last), 1):
             cost = sum(row[f"{letter}_cost"] for row in calls if begins <= row["at"] < ends)
             bill = {"price": price, "add_ons": extras} | recorded.bill_of(price + extras, cost)
-            month = {"month": str(number), "begins": begins, "ends": ends, "plan": account.plan}
+            month = {"month": number, "begins": begins, "ends": ends, "plan": account.plan}
             yield {"side": letter.upper(), "account": name} | month | bill
 
 

@@ -186,7 +186,7 @@ class ColumnBackTest(RecordedAnswer):
                 count = int(billed.months[row])
                 for month in range(count):
                     ends = int(billed.ends[row, month])
-                    invoice = {"side": name, "account": account.name, "month": str(month + 1), "ends": ends}
+                    invoice = {"side": name, "account": account.name, "month": month + 1, "ends": ends}
                     bill = recorded.bill_of(int(served.revenue[row]) // count, int(billed.spend[row, month]))
                     yield invoice | {"plan": served.sold[row][0]} | bill
 

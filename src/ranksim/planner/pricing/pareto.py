@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -15,6 +15,7 @@ from ranksim.core.contract.parameters import check_path, check_unit, laid, tree_
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.errors import BadInput, check_kind
+from ranksim.core.money import money
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.kinds import MetricSample, interval
@@ -38,7 +39,7 @@ from ranksim.planner.pricing.paired_metrics import check_replications, with_ends
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted
-from ranksim.report.table_spec import Row, Tables, TableSpec, views_of
+from ranksim.report.table_spec import NONE, Row, Tables, TableSpec, views_of
 from ranksim.report.tables import View, of_table
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario
@@ -50,6 +51,12 @@ TOGETHER = 8
 
 Grid = Mapping[str, Sequence[Any]]
 """Path into a catalogue, such as "plans.pro.cost_ceiling" → the values to try, as files write them."""
+
+Axes = Mapping[str, str]
+"""Path of a grid → what its values are, as `axes_of` says."""
+
+READ: Mapping[str, Callable[[Any], Any]] = {"money": money, "count": int}
+"""What of its values a row has, which is text of all others."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -74,7 +81,7 @@ class Frontier(DrawnAnswer):
         }
     )
 
-    paths: tuple[str, ...]
+    axes: Axes
     points: tuple[Row, ...]
     replications: int
     seed: int
@@ -135,10 +142,13 @@ class Frontier(DrawnAnswer):
             row | {"margin_low": None, "margin_high": None} | {"not_beaten": "yes" if row["best"] else "–"}
             for row in sorted(self.points, key=lambda row: (not row["best"], row["blocked"]))
         ]
-        columns = {"not_beaten": "text", **dict.fromkeys(self.paths, "value")}
+        columns = {"not_beaten": "text", **self.axes}
         columns |= {"margin": "money", "change": "money", "blocked": "share"}
         title = f"Margin against blocked {self.blocked}"
-        return of_table("points", views_of(title, rows, columns, headings=path_headings(self.paths)))
+        return of_table("points", views_of(title, rows, columns, headings=path_headings(self.axes)))
+
+    def _spec(self, name: str) -> TableSpec:
+        return with_axes(DrawnAnswer._spec(self, name), self.axes)
 
 
 def pareto(
@@ -192,8 +202,9 @@ def pareto(
                     blocked[number] += hit
     customers = replications * population.accounts
     shares = [chance(hits, customers, level) for hits in blocked]
-    points = _points(choices, margins, margins[against], shares, customers, level)
-    return Frontier(tuple(grid), points, replications, seed, level, demand, _reference(choices, against))
+    axes = axes_of(grid)
+    points = _points(choices, axes, margins, margins[against], shares, customers, level)
+    return Frontier(axes, points, replications, seed, level, demand, _reference(choices, against))
 
 
 def pareto_account(
@@ -242,12 +253,11 @@ def pareto_account(
                 hits[number].append(run.blocked)
                 calls[number].append(run.granted + run.blocked)
     shares = [clustered(some, of, level) for some, of in zip(hits, calls, strict=True)]
-    points = _points(choices, margins, margins[against], shares, replications, level)
+    axes = axes_of(grid)
+    points = _points(choices, axes, margins, margins[against], shares, replications, level)
     reference = _reference(choices, against)
     read = consulted_in(runs)
-    return Frontier(
-        tuple(grid), points, replications, seed, level, demand, reference, own.account, own.notes, read
-    )
+    return Frontier(axes, points, replications, seed, level, demand, reference, own.account, own.notes, read)
 
 
 def _laid_out(
@@ -284,6 +294,7 @@ def _reference(choices: Sequence[Mapping[str, Any]], against: int) -> str:
 
 def _points(
     choices: Sequence[Mapping[str, Any]],
+    axes: Axes,
     margins: Sequence[Sequence[float]],
     now: Sequence[float],
     shares: Sequence[Estimate],
@@ -293,7 +304,9 @@ def _points(
     """Return the row of each point, and which of them none beats."""
     means = [(fmean(m), share.mean or 0.0) for m, share in zip(margins, shares, strict=True)][: len(choices)]
     return tuple(
-        _point(settings, margins[n], now, shares[n], level) | {"of": of, "best": not _beaten(means[n], means)}
+        point_row(settings, axes)
+        | _point(margins[n], now, shares[n], level)
+        | {"of": of, "best": not _beaten(means[n], means)}
         for n, settings in enumerate(choices)
     )
 
@@ -308,13 +321,31 @@ def points_of(grid: Grid) -> list[dict[str, Any]]:
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
 
 
-def point_row(settings: Mapping[str, Any]) -> Row:
-    """Return how the row of a point begins: its name, and its values by path as text."""
+def axes_of(grid: Grid) -> dict[str, str]:
+    """Return by path what all values of a grid are: "money", a "count", or other a "value"."""
+
+    def of(values: Sequence[Any]) -> str:
+        if all(isinstance(value, str) and value.endswith(" USD") for value in values):
+            return "money"
+        return "count" if all(type(value) is int for value in values) else "value"
+
+    return {path: of(values) for path, values in grid.items()}
+
+
+def with_axes(spec: TableSpec, axes: Axes) -> TableSpec:
+    """Return what the columns of a table of points are, its amounts of money among them."""
+    amounts = {path: quantity for path, quantity in axes.items() if quantity == "money"}
+    return spec._replace(others={**spec.others, **amounts})
+
+
+def point_row(settings: Mapping[str, Any], axes: Axes = NONE) -> Row:
+    """Return how the row of a point begins: its name, and its values by path: µUSD, integers or text."""
     name = ", ".join(f"{path.removeprefix('plans.')} {value}" for path, value in settings.items())
-    return {"point": name} | {path: str(value) for path, value in settings.items()}
+    values = {path: READ.get(axes.get(path, ""), str)(value) for path, value in settings.items()}
+    return {"point": name} | values
 
 
-def path_headings(paths: Sequence[str]) -> dict[str, str]:
+def path_headings(paths: Collection[str]) -> dict[str, str]:
     """Return by path the heading of its column of values: its last two names, or all if others end so."""
     ends = {path: ".".join(path.split(".")[-2:]) for path in paths}
     unique = {path: path if [*ends.values()].count(end) > 1 else end for path, end in ends.items()}
@@ -355,13 +386,12 @@ def _beaten(point: tuple[float, float], others: Sequence[tuple[float, float]]) -
 
 
 def _point(
-    settings: Mapping[str, Any],
     margins: Sequence[float],
     now: Sequence[float],
     blocked: Estimate,
     level: float,
 ) -> Row:
-    row = point_row(settings) | with_ends("margin", interval(MetricSample("mean", margins), level))
+    row = with_ends("margin", interval(MetricSample("mean", margins), level))
     pairs = compared(MetricSample("mean", margins), MetricSample("mean", now), level)
     row |= with_ends("blocked", blocked) | with_ends("change", (pairs.difference, pairs.low, pairs.high))
     return row | with_ends("gain", (pairs.gain, pairs.gain_low, pairs.gain_high))

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksim.core import draws
+from ranksim.core.contract.facts import Spend
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.draws import Purpose
@@ -33,9 +34,18 @@ from ranksim.planner.pricing.column_run import ColumnRun, newly_refused, refusal
 from ranksim.planner.pricing.columns import Columns, read_columns
 from ranksim.planner.pricing.demand import Amounts, Demand, demand_of
 from ranksim.planner.pricing.paired_metrics import with_ends
-from ranksim.planner.pricing.pareto import Grid, changed, path_headings, point_row, points_of
+from ranksim.planner.pricing.pareto import (
+    Axes,
+    Grid,
+    axes_of,
+    changed,
+    path_headings,
+    point_row,
+    points_of,
+    with_axes,
+)
 from ranksim.planner.pricing.plots import DrawnAnswer
-from ranksim.planner.pricing.recorded_sides import Side, anchored_notes
+from ranksim.planner.pricing.recorded_sides import Side, anchored_notes, assumed_notes
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted, part
 from ranksim.report.table_spec import Row, Tables, TableSpec, views_of
@@ -58,7 +68,7 @@ class Search(DrawnAnswer):
     `candidates`: point, rounds, customers, margin (µUSD, of all customers tried), change to the catalogue as
     it is, share newly refused with the exact interval, the code that most of these meet, allowed, best, and
     its standing: why it is not the best. `tornado`: what the best one's change would be if demand
-    answered otherwise.
+    answered otherwise. `now`: how many meet such a refusal under the catalogue as it is, and of how many.
     """
 
     kind = "price search"
@@ -78,7 +88,7 @@ class Search(DrawnAnswer):
     )
 
     columns: Columns
-    paths: tuple[str, ...]
+    axes: Axes
     candidates: tuple[Row, ...]
     tornado: tuple[Row, ...]
     demand: Demand
@@ -86,7 +96,8 @@ class Search(DrawnAnswer):
     level: float
     seed: int
     served: int
-    anchored: tuple[str, ...] = ()
+    now: tuple[int, int]
+    assumed: tuple[str, ...] = ()
 
     plots = ("candidates",)
 
@@ -106,13 +117,22 @@ class Search(DrawnAnswer):
                 final = sum(row["final"] for row in self.candidates)
                 among = f"the {final} of {among} that were tried on all customers"
             most = f" Most of those refused meet {self.candidates[0]['code']}." if many else ""
-            return f"Under none of {among} do {limit} meet a refusal that they never met.{most}"
+            return f"Under none of {among} do {limit} meet a refusal that they never met.{most}{self._now()}"
         gain = _gain(best)
         ends = (best[f"newly_refused{end}"] for end in ("", "_low", "_high"))
         return (
             f"Of {many} catalogues, {best['point']} earns most with {limit} meeting a refusal that they "
             f"never met: {gain} the catalogue as it is. Of customers like these "
-            f"({best['customers']:,}), {units.write('share', *ends)} would meet one."
+            f"({best['customers']:,}), {units.write('share', *ends)} would meet one.{self._now()}"
+        )
+
+    def _now(self) -> str:
+        met, of = self.now
+        if not met:
+            return ""
+        return (
+            f" {units.percent(met / of)} of these customers meet one under the catalogue as it is, which is "
+            "not quite the one that was recorded."
         )
 
     @property
@@ -126,7 +146,7 @@ class Search(DrawnAnswer):
             f"{units.level(self.level)} intervals: of the change paired by customer, of newly refused exact "
             "(Clopper and Pearson), both as if the recorded customers were drawn from many.",
             "What customers did not ask for because they were refused when recorded is not in it.",
-            *self.anchored,
+            *self.assumed,
         )
 
     @property
@@ -136,14 +156,17 @@ class Search(DrawnAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
-        columns = {"standing": "text", **dict.fromkeys(self.paths, "value")}
+        columns = {"standing": "text", **self.axes}
         columns |= {"customers": "count", "change": "money", "newly_refused": "share", "code": "value"}
-        headings = {"change": "change of all customers", "code": "mostly by"} | path_headings(self.paths)
+        headings = {"change": "change of all customers", "code": "mostly by"} | path_headings(self.axes)
         views = views_of("Catalogues", self.candidates, columns, headings=headings)
         tornado = self.TABLES["tornado"].view(
             "If demand answered otherwise", self.tornado, "Change of the best one."
         )
         return of_table("candidates", views) + of_table("tornado", tornado)
+
+    def _spec(self, name: str) -> TableSpec:
+        return with_axes(DrawnAnswer._spec(self, name), self.axes)
 
 
 def _gain(best: Row) -> str:
@@ -236,8 +259,9 @@ def search(
     rounds = _Rounds(columns, plan, moves or {}, base, seed, compiled)
     better = partial(_better, demand=demand, risk=risk, level=level)
     with noted("searching", progress) as tell:
-        rounds.narrow(_Candidate({}, catalogue), candidates, first, better, tell)
-    rows = [_row(candidate, demand, risk, level) for candidate in candidates]
+        rounds.narrow(now := _Candidate({}, catalogue), candidates, first, better, tell)
+    axes = axes_of(grid)
+    rows = [_row(candidate, axes, demand, risk, level) for candidate in candidates]
     good = [n for n, row in enumerate(rows) if row["final"] and row["allowed"]]
     best = max(good, key=lambda n: float(rows[n]["change"]), default=None)
     for n, row in enumerate(rows):
@@ -253,10 +277,15 @@ def search(
             -row["change"],
         )
     )
-    anchored = anchored_notes(columns.specs, columns.start, base)
-    return Search(
-        columns, tuple(grid), tuple(rows), tuple(tornado), demand, risk, level, seed, rounds.served, anchored
+    kinds = {spend.label for spend in Spend if spend in rounds.activities}
+    assumed = (
+        *assumed_notes(columns.specs, kinds, " of ranksim price import"),
+        *anchored_notes(columns.specs, columns.start, base),
     )
+    return Search(
+        columns, axes, tuple(rows), tuple(tornado), demand, risk, level, seed, rounds.served, now.refused,
+        assumed,
+    )  # fmt: skip
 
 
 def _work(left: int, count: int, customers: int) -> int:
@@ -282,8 +311,8 @@ def _better(left: Sequence[_Candidate], demand: Demand, risk: float, level: floa
 
 
 class _Rounds:
-    """Serves the calls of some customers under several catalogues, round after round; `served` counts calls.
-    The customers of all runs are made once: `like` is the first run.
+    """Serves the calls of some customers under several catalogues, round after round; `served` counts calls,
+    which are of some `activities`. The customers of all runs are made once: `like` is the first run.
     """
 
     def __init__(
@@ -293,6 +322,7 @@ class _Rounds:
         self.policy, self.seed, self.compiled = policy, seed, compiled
         self.like: ColumnRun | None = None
         self.served = 0
+        self.activities = set[int]()
 
     def narrow(
         self,
@@ -352,6 +382,7 @@ class _Rounds:
             for run in runs:
                 run.serve(calls)
             self.served += len(calls) * len(runs)
+            self.activities.update(np.unique(calls["activity"]).tolist())
         for group, run in zip(groups, runs, strict=True):
             newly = newly_refused(run.refused, recorded)[is_chosen]
             meet = ((run.refused > 0) & (recorded == 0))[is_chosen].sum(axis=0)
@@ -366,9 +397,9 @@ class _Rounds:
         return Side(candidate.catalogue, self.plan, self.moves)
 
 
-def _row(candidate: _Candidate, demand: Demand, risk: float, level: float) -> Row:
+def _row(candidate: _Candidate, axes: Axes, demand: Demand, risk: float, level: float) -> Row:
     met, of = candidate.refused
-    row = point_row(candidate.settings)
+    row = point_row(candidate.settings, axes)
     row |= {"rounds": candidate.rounds, "final": candidate.final, "customers": of}
     margin = candidate.margin(demand)
     change = margin - (candidate.now.revenue - candidate.now.cost)
