@@ -53,6 +53,13 @@ class TableSpec(NamedTuple):
             names |= {f"{column}{end}": f"{of}_uusd{end}" for end in ENDS if f"{column}{end}" in names}
         return [{name: row[column] for column, name in names.items()} for row in rows]
 
+    def without_empty(self, rows: Sequence[Row]) -> TableSpec:
+        """Return the table that shows people only columns with a value in one of some rows."""
+        visible = {
+            name: of for name, of in self.visible.items() if any(row[name] is not None for row in rows)
+        }
+        return self._replace(visible=visible)
+
     def view(self, title: str, rows: Sequence[Row], note: str = "") -> list[View]:
         """Return rows of the table for people, or no view where there are no rows."""
         return views_of(title, rows, self.visible, note, self.headings, self.main)

@@ -109,6 +109,12 @@ def test_the_sentence_names_the_month_to_upgrade_and_what_breaks() -> None:
     assert "The 3 months cost 3,148.00 USD, and the provider " in answer.sentence  # 29 + 129 + 2,990
 
 
+def test_one_month_that_has_a_price_is_one() -> None:
+    answer = fit(Portfolio(domains=100, keywords=1), growth="1,1.02")
+    assert "no plan from month 2" in answer.sentence
+    assert "The month that has a price costs 29.00 USD, and the provider " in answer.sentence
+
+
 def test_a_year_costs_what_its_plans_do_month_by_month() -> None:
     """Six months of starter at 29 USD, as 24 × 20 words fit its 500 slots and 30 × 20 do not; six of pro."""
     answer = fit(Portfolio(domains=6, keywords=20), growth="×16 / year")

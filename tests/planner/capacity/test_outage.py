@@ -253,7 +253,11 @@ def test_an_outage_at_a_moment_is_told_as_it_comes() -> None:
         "means over all moments at which it may begin. At 86.8 % of these no event comes"
         in any_moment.sentence
     )
+    assert any_moment.notes[0].startswith(
+        "Events are the ends of all jobs of account us, as scenario groups has"
+    )
     assert "until somebody enables it nothing is sent" in any_moment.notes[1]
+    assert any_moment.views()[0].headings == ("what", "expected")
 
 
 def test_an_outage_at_a_moment_is_that_of_the_run() -> None:

@@ -92,7 +92,7 @@ def test_work_of_clients_is_counted_by_hand() -> None:
     spent = 31 * 1250 * costs.rank_run_page + 1000 * costs.crawl_page + 200 * costs.keyword_brief
     assert found["provider cost a month"].now.need == spent
     assert load.notes == (
-        "A crawl is taken to have 100 pages: the scenario does not say.",
+        "A crawl is taken to have 100 pages: no scenario says it, --pages does.",
         "Left out: what these clients spend: adds. Simulated once, that comes to 100 slots and 0.64 USD a "
         "month more, in the month of most.",
     )

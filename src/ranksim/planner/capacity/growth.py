@@ -158,10 +158,9 @@ def _span(group: Sequence[GrownMonth], last: GrownMonth) -> str:
 def _cost(months: Sequence[GrownMonth]) -> str:
     prices = [month.price for month in months if month.price is not None]
     which = "" if len(prices) == len(months) else " that have a price"
+    those = "month that has a price costs" if len(prices) == 1 else f"{len(prices)} months{which} cost"
     work = sum(month.sizes[month.plan].cost for month in months if month.price is not None and month.plan)
-    cost = (
-        f"The {len(prices)} months{which} cost {units.usd(sum(prices))}, and the provider {units.usd(work)}."
-    )
+    cost = f"The {those} {units.usd(sum(prices))}, and the provider {units.usd(work)}."
     return cost if prices else "What they cost is not known."
 
 
@@ -179,7 +178,9 @@ def months_view(months: Sequence[GrownMonth]) -> View:
         for month in months
     )
     headings = ("month", "cheapest plan", "size", "domains", "price", "provider cost")
-    return View("Month by month", headings, 2, rows, "A month is counted with the domains at its end.")
+    return View(
+        "Month by month", headings, 2, rows, "A month is counted with the domains at its end, to the nearest."
+    )
 
 
 def until_view(months: Sequence[GrownMonth]) -> View:

@@ -245,8 +245,8 @@ class OutageCost(ReadyAnswer):
         if isinstance(outage, Outage):
             return ("Means are over outages that begin at any moment.", AFTERWARDS)
         return (
-            f"Events are those of all jobs of {outage.account} that end in {outage.scenario}, when they do; "
-            f"the outage begins {outage.begins}.",
+            f"Events are the ends of all jobs of account {outage.account}, as scenario {outage.scenario} has "
+            f"them in time; the outage begins {outage.begins}.",
             AFTERWARDS,
             *self.assumed,
         )
@@ -263,7 +263,7 @@ class OutageCost(ReadyAnswer):
     def views(self) -> list[View]:
         """The answer as tables for people."""
         rows = [row | {"expected": row["expected"] if row["expected"] >= NONE else 0} for row in self.rows()]
-        return NUMBERS.view(f"An outage of {duration(self.outage.length)}", rows)
+        return NUMBERS.without_empty(rows).view(f"An outage of {duration(self.outage.length)}", rows)
 
     def _drawn(self, name: str, ax: Axes | None) -> Axes:
         from ranksim.planner.capacity import plots

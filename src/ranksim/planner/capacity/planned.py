@@ -409,7 +409,7 @@ def _notes_of(account: OwnAccount, work: Sequence[PlannedWork]) -> Iterator[str]
         what = SIZED.get(operation, "")
         if what and what not in account.done:
             size = getattr(account.given, what)
-            yield f"A {operation} is taken to have {size} {what}: the scenario does not say."
+            yield f"A {operation} is taken to have {size} {what}: no scenario says it, --{what} does."
     yield from _taken(account)
     yield from _bounds(account)
 

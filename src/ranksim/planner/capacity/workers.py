@@ -167,8 +167,7 @@ class WorkersNeeded(ReadyAnswer):
     def views(self) -> list[View]:
         """The answer as a table for people, without what is not known: a scenario's jobs have no formula."""
         rows = self.rows()
-        visible = {n: of for n, of in KINDS.visible.items() if any(row[n] is not None for row in rows)}
-        return KINDS._replace(visible=visible).view(KINDS.title, rows)
+        return KINDS.without_empty(rows).view(KINDS.title, rows)
 
     @property
     def plots(self) -> tuple[str, ...]:
