@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from matplotlib.figure import Figure
+
 from ranksim.core.clock import MINUTE
 from ranksim.planner.capacity import plots
 
@@ -21,3 +23,14 @@ def test_titles_tell_what_is_found() -> None:
     assert plots.sync([refused]).get_title() == "Somebody is refused in every way"
     both = {text.get_text() for text in plots.sync([refused | {"refused": 3}, way]).texts}
     assert both == {"wait", "retry, 3 refused, 2 of others refused"}
+
+
+def test_labels_of_uses_stand_clear_of_bars_and_marks_on_a_phone() -> None:
+    use = {"name": "keyword slots", "used": 0.4, "used_grown": 0.98}
+    figure = Figure(figsize=(4.0, 3.4), dpi=100)
+    ax = plots.fit([use], "pro fits", "×2", figure.subplots())
+    figure.draw_without_rendering()
+    (label,) = ax.texts
+    mark, _ = ax.transData.transform((98, 0))
+    assert label.get_window_extent().x0 >= mark + 4
+    assert label.get_bbox_patch() is not None  # what is behind it, the limit, does not cross it

@@ -143,10 +143,7 @@ def portfolio(rows: Sequence[Row], title: str, ax: Axes | None = None) -> Axes:
     ax.barh(names, used, color=[VERMILLION, *[BLUE] * (len(rows) - 1)], height=0.6)
     for y, (row, percent) in enumerate(zip(rows, used, strict=True)):
         need, there = (units.write(row["quantity"], row[name]) for name in ("need", "there"))
-        ax.text(
-            percent + 1, y, f"{need} of {there}", va="center", fontsize=7, color=INK,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
-        )  # fmt: skip
+        _beside_bar(ax, percent, y, f"{need} of {there}")
     return _against_limits(ax, title, "% of the limit used", max(100, *used) * 1.4)
 
 
@@ -163,7 +160,7 @@ def fit(rows: Sequence[Row], title: str, factor: str, ax: Axes | None = None) ->
     ax.scatter(grown, range(len(bars)), marker="|", s=260, color=VERMILLION, zorder=3)
     for y, (now, then) in enumerate(zip(used, grown, strict=True)):
         both = dict.fromkeys(used_text(share / 100) for share in (now, then))
-        ax.text(max(now, then) + 2, y, " → ".join(both), va="center", fontsize=7, color=INK)
+        _beside_bar(ax, max(now, then), y, " → ".join(both))
     what = f"% of the limit used: bars at ×1, marks at {factor}"
     return _against_limits(ax, title, what, max(100, *used, *grown) * 1.25)
 
@@ -201,6 +198,14 @@ def growth(months: Sequence[GrownMonth], ax: Axes | None = None) -> Axes:
 def _is_there(row: Row) -> bool:
     """Return whether a row is of a capability that the plan has: of it nothing is used up."""
     return str(row["name"]).startswith(CAPABILITY_OF) and bool(row["used"] <= 1)
+
+
+def _beside_bar(ax: Axes, x: float, y: int, text: str) -> None:
+    """Write a text right of what ends at x, however narrow the figure, above the lines behind it."""
+    ax.annotate(
+        text, (x, y), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7, color=INK,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+    )  # fmt: skip
 
 
 def _against_limits(ax: Axes, title: str, what: str, most: float) -> Axes:
