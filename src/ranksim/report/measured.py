@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -85,7 +86,7 @@ class MetricComparison(Sequence[Row]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many metrics changed, and how many of them perhaps by chance; whether only the seed differs."""
+        """How many metrics changed, and how many of them perhaps by chance; how they were compared."""
         return f"{self._counts().capitalize()}.", *self.remarks
 
     @property
@@ -154,31 +155,34 @@ class MetricComparison(Sequence[Row]):
     def plot(self, name: str = "changed", ax: Axes | None = None) -> Axes:
         """Draw the metrics that changed most, by how many percent, with intervals.
 
-        Instants, and what there was none of before, have no percentage.
+        Instants, and what there was none of before, have no percentage: the title counts them.
         Raises BadInput where nothing else changed, for another name, or without matplotlib.
         """
         if name != "changed":
             raise BadInput(f"plot: expected changed, found {name!r}")
         rows = self._drawable()
         if not rows:
-            raise BadInput(f"plot: no metric of {self.second!r} changed; `frame()` has all")
+            raise BadInput(f"plot: no metric of {self.second!r} changed by a percentage; `frame()` has all")
         from ranksim.report.figure import BLUE, new_figure, or_value, plain_axes, title
 
         ax = new_figure().subplots() if ax is None else ax
         for place, row in enumerate(reversed(rows)):
-            ends = (or_value(row[end], row["difference"]) for end in ("low", "high"))
+            least = -math.inf if row["unit"] == "money" else -row["second"]  # a margin may be a loss
+            ends = (max(least, or_value(row[end], row["difference"])) for end in ("low", "high"))
             ax.plot([100 * end / row["second"] for end in ends], [place, place], color=BLUE, linewidth=2)
             ax.plot(100 * row["difference"] / row["second"], place, "o", color=BLUE, markersize=5)
         ax.set_yticks(range(len(rows)), [row["metric"] for row in reversed(rows)])
         ax.axvline(0, color="0.6", linewidth=0.8)
         ax.set_xlabel("change, %")
-        title(ax, self._counts().capitalize(), BESIDE_NAMES)
+        undrawn = sum(not _has_percentage(row) for row in self.changed)
+        also = f"; {units.count(undrawn)} without a percentage not drawn" if undrawn else ""
+        title(ax, f"{self._counts().capitalize()}{also}", BESIDE_NAMES)
         plain_axes(ax, "x")
         return ax
 
     def _drawable(self) -> list[Row]:
         """The rows of what changed most in per cent, as many as a figure shows."""
-        rows = (row for row in self.changed if row["second"] and row["unit"] != "instant")
+        rows = filter(_has_percentage, self.changed)
         return sorted(rows, key=lambda row: -abs(row["difference"] / row["second"]))[:MOST_DRAWN]
 
     def frame(self, name: str = "metrics", integers: bool = False) -> pd.DataFrame:
@@ -194,6 +198,11 @@ class MetricComparison(Sequence[Row]):
             frame = with_units_of_rows(frame, ["first", "second"])
             frame = with_units_of_rows(frame, ["difference", "low", "high"], "difference_unit")
         return with_number_ends(frame)
+
+
+def _has_percentage(row: Row) -> bool:
+    """Whether a change can be told in per cent of the second."""
+    return bool(row["second"]) and row["unit"] != "instant"
 
 
 def _may_be_chance(row: Row) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from importlib import import_module
@@ -34,6 +34,7 @@ from ranksim.twin.sim.metrics import (
     with_share,
 )
 from ranksim.twin.sim.replication import Replication
+from ranksim.twin.sim.scenario_fields import settings_that_differ
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
 
 ALONE = "JSON alone knows no scenario; `Result.load` the directory of `ranksim run --out`, or run it again"
 """What a result lacks for its heading, summary, page and why."""
+
+
+MOST_DIFFERING = 5
+"""So many settings in which two results differ are named."""
 
 
 class _Frame(property):
@@ -209,8 +214,9 @@ class Result:
         `metric`, its `unit`, the means `first` (self) and `second` (other), their `difference` with its
         interval `low` to `high` in `difference_unit` (of shares points: 0.01 is one), and `gain`: how many
         times more replications independent runs would have needed for the same interval, with its own
-        interval, None when nothing varies; and how many `pairs`. Pairs share their random numbers when both
-        results have the same seed. `metrics`, one or more, are those of both unless given. Raises BadInput.
+        interval, None when nothing varies or seeds differ; and how many `pairs`. Pairs share their random
+        numbers when both results have the same seed. `metrics`, one or more, are those of both unless given.
+        `notes` say what differs. Raises BadInput.
         """
         check_kind("compare", other, Result, "another result of `ranksim.run`")
         check_kind("metrics", metrics, Iterable | None, "names, as `metrics` has them")
@@ -221,13 +227,28 @@ class Result:
         compared_rows = (
             {"metric": name, "unit": units[name], "difference_unit": difference_of(units[name])}
             | row._asdict()
+            | ({} if self.seed == other.seed else dict.fromkeys(("gain", "gain_low", "gain_high")))
             for name, row in rows.items()
             if row.pairs
         )
-        first, second = (result._of and result._of.model_copy(update={"seed": 0}) for result in (self, other))
-        alike = first is not None and first == second and self.seed != other.seed
-        remarks = [f"Nothing but the seed differs: {self.seed} and {other.seed}."] if alike else []
-        return MetricComparison(self.scenario, other.scenario, compared_rows, remarks)
+        return MetricComparison(self.scenario, other.scenario, compared_rows, self._how_compared(other))
+
+    def _how_compared(self, other: Result) -> Iterator[str]:
+        """What differs between two results, as far as their scenarios are there, and what is paired."""
+        differing = None
+        if self._of is not None and other._of is not None:
+            differing = settings_that_differ(self._of, other._of)
+        if differing:
+            more = f" and {len(differing) - MOST_DIFFERING} more" if len(differing) > MOST_DIFFERING else ""
+            yield f"What differs, first and second: {', '.join(differing[:MOST_DIFFERING])}{more}."
+        if self.seed != other.seed and differing == []:
+            yield f"Nothing but the seed differs: {self.seed} and {other.seed}."
+        elif self.seed != other.seed:
+            seeds = f"{self.seed} and {other.seed}"
+            yield f"Seeds differ, {seeds}: pairs share no random numbers, so there is no gain."
+        first, second = len(self.replications), len(other.replications)
+        if first != second:
+            yield f"Of {first} and {second} replications the first {min(first, second)} of both are compared."
 
     # Tables
 

@@ -1,6 +1,6 @@
 """What a scenario states, field by field; `scenario.py` reads it and checks that its parts fit together."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -120,6 +120,35 @@ def changes_by(scenario: ScenarioFields, settings: Settings, folder: Path = Path
     if isinstance(tree, Leaf) or "policy" in tree:
         raise BadInput("scenario: set what changes of it; of its policy as policy.…")
     return {**laid(scenario, tree), "policy": scenario.policy.changed(settings, folder)}
+
+
+NOT_SIMULATED = {"name", "title", "description", "made_up", "seed", "replications", "expect", "policy"}
+"""What of a scenario decides nothing within its world, and the policy, which is a root of its own."""
+
+
+def settings_that_differ(first: ScenarioFields, second: ScenarioFields) -> list[str]:
+    """Return by path what two scenarios and their policies set otherwise, with both values where short."""
+    sides = (
+        {
+            "scenario": side.model_dump(mode="json", exclude=NOT_SIMULATED),
+            "policy": side.policy.model_dump(mode="json"),
+        }
+        for side in (first, second)
+    )
+    return [*_differing("", *sides)]
+
+
+def _differing(path: str, first: Any, second: Any) -> Iterator[str]:
+    if isinstance(first, dict) and isinstance(second, dict):
+        for name in dict.fromkeys((*first, *second)):
+            yield from _differing(f"{path}.{name}".lstrip("."), first.get(name), second.get(name))
+    elif first != second:
+        plain = not any(isinstance(value, dict | list) for value in (first, second))
+        yield f"{path} ({_written(first)} and {_written(second)})" if plain and "secret" not in path else path
+
+
+def _written(value: Any) -> str:
+    return "none" if value is None else str(value)
 
 
 def laid_over(scenario: Stated, changes: Mapping[str, Any]) -> Stated:
