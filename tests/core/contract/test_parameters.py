@@ -1,7 +1,9 @@
 """Dotted paths: what they lead to, what is near a wrong one, and how they are laid over a model."""
 
+from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ranksim.core.contract.parameters import check_unit, parts_of, tree_of
@@ -68,6 +70,10 @@ def test_a_path_is_split_at_dots_and_brackets() -> None:
         ("scenario.receivers.erp.outages[0].for", "45m", lambda b: erp(b).outages[0].length == 2_700_000_000),
         ("policy.assumptions.window", "gcra", lambda b: b.policy.assumptions.window == "gcra"),
         ("policy.facts.webhook_disable_after", 3, lambda b: b.policy.facts.webhook_disable_after == 3),
+        ("scenario.length", timedelta(days=2), lambda built: built.length == 2 * 86_400_000_000),
+        ("scenario.pools.rank_run.capacity", np.int64(3), lambda b: type(pool(b)) is int and pool(b) == 3),
+        ("scenario.receivers.erp.latency", {"exponential": {"mean": timedelta(seconds=1)}}, slow),
+        ("policy.facts.rate_window", timedelta(hours=1), lambda b: b.policy.facts.rate_window == 36 * 10**8),
         (f"{PRO}.cost_ceiling", "99 USD", lambda b: plan(b).cost_ceiling == 99_000_000),
         (f"{PRO}.cooldowns.crawl", "2h", lambda b: plan(b).cooldowns["crawl"] == 7_200_000_000),
         ("policy", {"assumptions": {"window": "gcra"}}, lambda b: b.policy.assumptions.window == "gcra"),
@@ -86,6 +92,13 @@ def test_a_parameter_is_set(path: str, value: Any, found: Any) -> None:
     assert not found(SCENARIO)
     assert built.clients.keys() == SCENARIO.clients.keys()
     assert WORLDS.meaning(built) != WORLDS.meaning(SCENARIO)
+
+
+def test_a_length_of_time_is_no_number_and_no_number_of_numpy_is_one() -> None:
+    capacity, latency = "scenario.pools.rank_run.capacity", "scenario.receivers.erp.latency"
+    for path, value in ((capacity, timedelta(minutes=4)), (latency, np.timedelta64(4, "m"))):
+        with pytest.raises(BadInput, match="write a "):
+            WORLDS.build({path: value})
 
 
 @pytest.mark.parametrize("value", [3, None, ["policy.yaml"]])

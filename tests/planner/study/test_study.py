@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ranksim.core.errors import BadInput
@@ -29,6 +30,10 @@ def test_each_point_is_replicated(study: Make) -> None:
     assert counts(result) == {"workers=1": 4, "workers=2": 4}
     one, two = (result.values(label, "level") for label in result.points)
     assert [b - a for a, b in zip(one, two, strict=True)] == pytest.approx([1.0] * 4)  # the same draws
+
+
+def test_levels_may_be_an_array_of_numpy(study: Make) -> None:
+    assert study(factors={"toy.workers": np.arange(1, 3)}).run().points == ["workers=1", "workers=2"]
 
 
 @pytest.mark.parametrize(("confidence", "most"), [(0.95, 120), (0.999, 1000)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from difflib import get_close_matches
 from functools import reduce
 from types import NoneType
@@ -15,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from ranksim.core.clock import format_duration
 from ranksim.core.contract.quantities import Atomic
 from ranksim.core.errors import BadInput
 
@@ -28,6 +30,9 @@ Part = str | int
 Tree: TypeAlias = dict[Part, Any]
 
 ITEM_SHAPES = (list, tuple)
+
+NUMERIC = ("i", "u", "f", "b")
+"""The kinds of NumPy's numbers that have no unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,13 +188,24 @@ def merged(old: Any, new: Any, *, every: bool = False) -> Any:
     if isinstance(new, list | tuple):
         return tuple(merged(None, item, every=every) for item in new)
     if not isinstance(new, Mapping) or isinstance(old, Atomic):
-        return new
+        return as_in_files(new)
     present: Mapping[Any, Any] = old if isinstance(old, Mapping) else {}
     stated: Iterable[Any] = present
     if isinstance(old, BaseModel):
         present, stated = vars(old), vars(old) if every else old.model_fields_set
     laid_over = {key: merged(present.get(key), value, every=every) for key, value in new.items()}
     return {name: present[name] for name in stated} | laid_over
+
+
+def as_in_files(value: Any) -> Any:
+    """Return a value with its timedeltas as text, and NumPy's numbers and arrays of them as Python's."""
+    if isinstance(value, Mapping):
+        return {key: as_in_files(inner) for key, inner in value.items()}
+    if isinstance(value, ITEM_SHAPES):
+        return (list if isinstance(value, list) else tuple)(map(as_in_files, value))
+    if isinstance(value, timedelta):
+        return format_duration(value // timedelta(microseconds=1))
+    return value.tolist() if getattr(getattr(value, "dtype", None), "kind", "") in NUMERIC else value
 
 
 # Walking along values and their types

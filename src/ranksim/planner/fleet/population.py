@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_v
 from ranksim.core.clock import SECOND, format_duration
 from ranksim.core.contract.facts import Decision
 from ranksim.core.contract.located import Located, explain_mistakes, validate
-from ranksim.core.contract.parameters import Settings, laid, tree_of
+from ranksim.core.contract.parameters import Settings, as_in_files, laid, tree_of
 from ranksim.core.contract.public import Public
 from ranksim.core.contract.quantities import NUMBER, WHOLE, Duration, Frozen, Instant, also
 from ranksim.core.contract.yamlfile import load_yaml, read_yaml
@@ -281,7 +281,7 @@ def _merged(old: Any, new: Any) -> Any:
     if isinstance(new, list | tuple):
         return tuple(new)
     if not isinstance(new, dict) or isinstance(old, Amount | Range):
-        return new
+        return as_in_files(new)
     kept = dict(old) if isinstance(old, BaseModel | dict) else {}
     return kept | {key: _merged(kept.get(key), value) for key, value in new.items()}
 

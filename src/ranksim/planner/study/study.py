@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import BaseModel
 
 from ranksim.core.contract.located import Located, together
-from ranksim.core.contract.parameters import Settings
+from ranksim.core.contract.parameters import Settings, as_in_files
 from ranksim.core.contract.partly import read_partly, refuse_mistakes
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.contract.yamlfile import load_yaml, read_yaml
@@ -74,7 +74,7 @@ class Study(CheckedSpec):
         """
         policy = None if policy is None else policy_of(policy)
         engine = _engine_of(scenario_of(inputs) if isinstance(inputs, str | Path) else inputs, policy)
-        return cls._checked(Located("study", fields, {}), engine, "study")
+        return cls._checked(Located("study", as_in_files(fields), {}), engine, "study")
 
     def changed(self, settings: Settings) -> Self:
         """Return the study with parameters set at every point, beside its `change`. Raises BadInput."""
