@@ -260,6 +260,12 @@ def test_missing_files(tmp_path: Path) -> None:
             "policy.yaml:2: catalogue.plans: is missing; add it\n"
             "policy.yaml:2: catalogue.unit_costs: is missing; add it",
         ),
+        (
+            "name: x\ncatalogue: {plans: {agency: {cost_ceiling: 9 USD}}}\n",
+            "policy.yaml:2: catalogue: a catalogue that extends none is written whole; add extends: "
+            "illustrative to change what that sells, or set one value as "
+            "--set policy.catalogue.plans.PLAN.FIELD=VALUE",
+        ),
         ("catalogue: [a]\n", "policy.yaml:1: catalogue: expected a mapping, found a list"),
     ],
 )

@@ -129,6 +129,10 @@ def test_values_are_kept_in_the_unit_of_the_metric(text: str, bounds: tuple[floa
             "slots.acme.mean <= 3",
             "no metric 'slots.acme.mean'; write slots.ACCOUNT and one of max_used, used",
         ),
+        (
+            "jobs.rank_run.within.5m >= 0.9",
+            "no metric 'jobs.rank_run.within.5m'; write jobs.KIND.wait.within.",
+        ),
         ("slots.max_used <= 3", "no metric 'slots.max_used'; write slots.ACCOUNT and one of"),
         ("refusals.total <= few", "expected a number, found 'few'"),
         ("refusals.total <= nan", "expected a finite number, found nan"),

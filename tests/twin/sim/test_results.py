@@ -304,6 +304,10 @@ def test_metrics(name: str, mean: float | None) -> None:
     [
         ("refusals.totl", "quickstart: no metric 'refusals.totl'; did you mean 'refusals.total'"),
         ("slots.acne.used", "quickstart: no metric 'slots.acne.used'; did you mean 'slots.acme.used'"),
+        (
+            "jobs.crawl.within.5m",
+            "quickstart: no metric 'jobs.crawl.within.5m'; write jobs.KIND.wait.within.",
+        ),
         ("zebra", "quickstart: no metric 'zebra'; metrics begin with one of calls, clients, deliveries"),
     ],
 )

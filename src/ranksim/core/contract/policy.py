@@ -190,6 +190,10 @@ def check_whole(located: Located) -> Located:
     return located
 
 
+NO_TERMS = {"name", "note", "unit_costs"}
+"""What each catalogue has beside what it sells; who writes none of it means to change another."""
+
+
 def read_catalogue(located: Located, folder: Path, extending: tuple[Path, ...] = ()) -> Catalogue:
     """Read a catalogue: a shipped name, a path relative to `folder`, or a mapping. Raises BadInput.
 
@@ -226,6 +230,11 @@ def extended(located: Located, folder: Path, extending: tuple[Path, ...] = ()) -
     Mappings are merged, without what is null, and all else is replaced.
     """
     if not isinstance(located.data, dict) or "extends" not in located.data:
+        if isinstance(located.data, dict) and "plans" in located.data and not NO_TERMS & located.data.keys():
+            raise located.error(
+                "a catalogue that extends none is written whole; add extends: illustrative to change what "
+                "that sells, or set one value as --set policy.catalogue.plans.PLAN.FIELD=VALUE"
+            )
         return located
     base = read_catalogue(located["extends"], folder, extending)
     own = {"name": f"{base.name}, changed", **located.without("extends").data}

@@ -102,6 +102,8 @@ def metrics_named(accounts: Iterable[str], clients: Iterable[str], endpoints: It
 
 def unknown(metric: str, names: Collection[str]) -> str:
     """Return a sentence: there is no such metric, and what exists."""
+    if metric.startswith("jobs.") and "within" in metric:
+        return f"no metric {metric!r}; write jobs.KIND{WITHIN}DURATION, such as jobs.rank_run{WITHIN}5m"
     close = get_close_matches(metric, names, n=3)
     if close:
         return f"no metric {metric!r}; did you mean {' or '.join(repr(name) for name in close)}?"
