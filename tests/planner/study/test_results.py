@@ -121,7 +121,7 @@ def test_what_a_result_has_not(result: StudyResult, ask: Callable[[StudyResult],
     [
         ("points", "level", "level"),
         ("points", "cost", "cost, USD"),
-        ("comparisons", "own", "difference in own"),
+        ("comparisons", "own", "difference in own from workers=1"),
         ("candidates", None, "toy.workers"),
         ("tornado", "level", "change of level"),
     ],
@@ -160,10 +160,23 @@ def test_differences_of_shares_are_in_percentage_points(result: StudyResult) -> 
     row |= {"difference": 0.035, "low": 0.03, "high": 0.04}
     axes = new_figure().subplots()
     PLOTS["comparisons"](result.study, [row], axes)
-    assert axes.get_xlabel() == "difference in hit, percentage points"
+    assert axes.get_xlabel() == "difference in hit from a, percentage points"
     assert axes.get_title() == "3.5 points more hit at b than at a"
     PLOTS["comparisons"](result.study, [row | {"low": -0.01}], axes)
     assert axes.get_title() == "No difference in hit is sure"
+
+
+def test_names_of_points_leave_room_for_the_title(result: StudyResult) -> None:
+    row: dict[str, Any] = {"metric": "jobs.rank_run.wait.p95", "unit": "count", "difference_unit": "count"}
+    row |= {"difference": -3, "low": -4, "high": -2}
+    sides = [
+        {"first": f"longer, workers=1, keywords={n}", "second": f"now, keywords={n}"} for n in (1000, 2000)
+    ]
+    axes = new_figure().subplots()
+    PLOTS["comparisons"](result.study, [row | of for of in sides], axes)
+    for lines in (axes.get_title(), axes.get_xlabel()):
+        assert max(map(len, lines.split("\n"))) <= 40
+    assert axes.get_yticklabels()[-1].get_text() == "longer, workers=1, keywords=1000\n− now, keywords=1000"
 
 
 def test_labels_of_a_tornado_whose_ends_lie_on_one_side_stand_apart(result: StudyResult) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.clock import HOUR, MILLISECOND, MINUTE, SECOND
@@ -18,8 +19,11 @@ from ranksim.report.table_spec import Row, Tables
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-TITLE = 48
-"""Characters of a line of a title; names of rows leave little room."""
+LINE = 72
+"""Characters of a line of a figure: what the names of rows leave of it is a title's and a label's."""
+
+TITLE = 24, 48
+"""Characters of a line of a title at least and at most."""
 
 DURATIONS = ((HOUR, "h"), (MINUTE, "min"), (SECOND, "s"), (MILLISECOND, "ms"))
 
@@ -72,13 +76,15 @@ def _points(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     ends = [drawn[means.index(end)] for end in (min(means), max(means))]
     least, most = (units.write(row["unit"], row["mean"]) for row in ends)
     where = f"{ends[0]['point']}, {most} at {ends[1]['point']}" if least != most else "every point"
-    title(ax, f"{rows[0]['metric']}: {least} at {where}", TITLE)
+    _titled(ax, f"{rows[0]['metric']}: {least} at {where}")
 
 
 def _comparisons(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
-    names = [f"{row['first']} − {row['second']}" for row in rows]
-    unit = rows[0]["difference_unit"]
-    _whiskers(ax, names, rows, "difference", unit, f"difference in {rows[0]['metric']}")
+    baselines = list(dict.fromkeys(row["second"] for row in rows))
+    alone = len(baselines) == 1
+    names = [row["first"] if alone else f"{row['first']}\n− {row['second']}" for row in rows]
+    unit, of = rows[0]["difference_unit"], f" from {baselines[0]}" if alone else ""
+    _whiskers(ax, names, rows, "difference", unit, f"difference in {rows[0]['metric']}{of}")
     ax.axvline(0, color=GREY, linewidth=1, zorder=0)
     sure = [row for row in rows if row["low"] is not None and (row["low"] > 0 or row["high"] < 0)]
     most = max(sure or rows, key=lambda row: abs(row["difference"] or 0))
@@ -89,7 +95,7 @@ def _comparisons(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
         sentence = f"{rows[0]['metric']} is the same at every point"
     elif not sure and most["low"] is not None:
         sentence = f"No difference in {rows[0]['metric']} is sure"
-    title(ax, sentence, TITLE)
+    _titled(ax, sentence)
 
 
 def _candidates(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
@@ -115,7 +121,7 @@ def _candidates(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     sentence = f"Values tried for {goal.such_that}"
     if which and not many:
         sentence = f"{which} is the {goal.extreme} for {goal.such_that}"
-    title(ax, sentence, TITLE)
+    _titled(ax, sentence)
 
 
 BOUND: dict[str, Any] = {"color": VERMILLION, "linewidth": 1, "linestyle": "--", "zorder": 0}
@@ -164,7 +170,7 @@ def _tornado(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     ax.set_yticks(list(places), [_short(row["parameter"]) for row in rows])
     ax.set_xlabel(f"change of {rows[0]['metric']}{unit}")
     most = max(rows, key=lambda row: row["swing"] or 0)
-    title(ax, f"{_short(most['parameter'])} moves {rows[0]['metric']} most", TITLE)
+    _titled(ax, f"{_short(most['parameter'])} moves {rows[0]['metric']} most")
     _tidy(ax)
 
 
@@ -184,7 +190,7 @@ def _sobol(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     ax.set_yticks(range(len(rows)), [_short(row["parameter"]) for row in reversed(rows)])
     ax.set_xlabel("share of the variance")
     most = max(rows, key=lambda row: row["total"])
-    title(ax, f"{rows[0]['metric']} varies most with {_short(most['parameter'])}", TITLE)
+    _titled(ax, f"{rows[0]['metric']} varies most with {_short(most['parameter'])}")
     _tidy(ax)
 
 
@@ -211,7 +217,7 @@ def _whiskers(
         ax.plot(row[column] / size, place, "o", color=BLUE, markersize=5)
     ax.set_yticks(range(len(rows)), list(reversed(names)))
     ax.set_ylim(-0.6, len(rows) - 0.4)
-    ax.set_xlabel(f"{label}{suffix}")
+    ax.set_xlabel(fill(f"{label}{suffix}", _room(ax)))
     _tidy(ax)
 
 
@@ -230,6 +236,17 @@ def _scale(unit: str, rows: Sequence[Row], column: str) -> tuple[float, str]:
             return size, f", {name}"
         case _:
             return 1, ""
+
+
+def _titled(ax: Axes, sentence: str) -> None:
+    title(ax, sentence, _room(ax))
+
+
+def _room(ax: Axes) -> int:
+    """How many characters a line above or below the Axes has beside the names of rows."""
+    lines = (line for label in ax.get_yticklabels() for line in label.get_text().split("\n"))
+    least, most = TITLE
+    return max(least, min(most, LINE - max(map(len, lines), default=0)))
 
 
 def _short(path: str) -> str:
