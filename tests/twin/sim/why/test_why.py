@@ -458,6 +458,36 @@ def test_what_is_done_daily_may_be_done_every_few_days() -> None:
     assert every.turned(scenario, 1).clients["runs"].every == 2 * DAY
 
 
+@pytest.mark.parametrize(
+    ("runs", "old", "furthest"),
+    [
+        ('every: day, at: "02:00"', "02:00", "14:00"),
+        ("every: day", "00:00", "12:00"),
+        ('every: week, at: "21:30:15"', "21:30:15", "23:59:15"),
+        ("every: 6h", "", ""),  # acts as it starts
+    ],
+)
+def test_where_events_may_be_lost_work_may_begin_later_in_the_day(runs: str, old: str, furthest: str) -> None:
+    scenario = Scenario.parse(DOWN.replace('every: day, at: "01:00"', runs))
+    ways = [one for one in knobs(scenario) if study_path(one.path) == "scenario.clients.runs.at"]
+    texts = [(way.write(way.old), way.write(way.value(way.count))) for way in ways]
+    assert texts == ([(old, furthest)] if old else [])
+    for way in ways:
+        way.turned(scenario, way.count).check()
+    unheard = scenario.model_copy(update={"receivers": {}})
+    assert not [one for one in knobs(unheard) if one.path[-1] == "at"]
+
+
+@pytest.mark.slow
+def test_a_later_run_would_not_have_met_the_outage() -> None:
+    """Runs end at 02:01, and what is sent then is tried for the last time 8 h 36 min later."""
+    text = DOWN.replace("01:00", "02:00").replace("from: 30m, for: 3h", "from: 1d1h, for: 10h")
+    text = text.replace("domains: 5", "domains: 2") + "pools: {rank_run: {capacity: unlimited, duration: 1m}}"
+    asked = why(Scenario.parse(text), [1], "endpoints.erp.lost", futures=10)
+    (later,) = [change for change in asked.changes if change.path == "scenario.clients.runs.at"]
+    assert (later.old, later.new, later.kind, later.holds) == ("02:00", "02:23", "done", True)
+
+
 SLOW = f"""{HEAD}
 length: 3d
 accounts: {{acme: {{plan: pro, portfolio: {{domains: 2}}}}}}

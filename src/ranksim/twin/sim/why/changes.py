@@ -13,7 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros, format_duration
+from ranksim.core.callers.programs.calendars import Calendar
+from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros, format_duration, iso
 from ranksim.core.contract.parameters import present_value
 from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.quantities import Distribution, Moment
@@ -140,6 +141,8 @@ def _of_client(scenario: Scenario, name: str, limited: bool) -> Iterator[Knob]:
     every: Any = fields.get("every")
     length = PERIODS.get(every, every)
     yield from _of_period((*at, "every"), every)
+    if scenario.receivers and isinstance(client, Calendar) and (client.at or isinstance(every, str)):
+        yield _later_in_day((*at, "at"), client.at or 0)
     for field in ("spread", "gap") if limited else ("spread",):
         if field in fields:
             yield _longer((*at, field), fields[field], length or DAY)
@@ -349,6 +352,12 @@ def _later(path: Path, old: Micros, length: Micros) -> Knob:
         return format_duration(given.us)
 
     return Knob(path, moment(0), most // step, moment, lambda index: index * step / length, write)
+
+
+def _later_in_day(path: Path, old: Micros) -> Knob:
+    """A later time of the same day, by up to twelve hours; how far is a share of a day."""
+    count = min(12 * HOUR, DAY - 1 - old) // MINUTE
+    return _ladder(path, old, MINUTE, count, of=DAY, write=lambda time: iso(time)[11:-1].removesuffix(":00"))
 
 
 def _choices(path: Path, old: Any, sizes: Mapping[str, float], *, sold: bool = False) -> Iterator[Knob]:
