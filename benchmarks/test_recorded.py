@@ -38,7 +38,7 @@ ODDS = {READ: 0.8, WRITE: 0.09, REMOVE: 0.01, Spend.RANK_RUN: 0.04, Spend.CRAWL:
 def made(days: int, accounts: int = ACCOUNTS, a_day: int = A_DAY) -> Columns:
     """Columns of so many days, a chunk a day, which is the same one but for its date."""
     spec = AccountSpec(plan="pro", anchor=START, portfolio=PortfolioSpec(domains=2, keywords=50))
-    many = tuple(ColumnAccount(f"a{n}", spec, days * a_day // accounts) for n in range(accounts))
+    many = tuple(ColumnAccount(f"a{n}", spec, days * a_day // accounts, n) for n in range(accounts))
 
     def chunks() -> Iterator[Records]:
         random = np.random.default_rng(1)

@@ -127,7 +127,7 @@ class Caller:
         return [first, second]
 
     def account(self) -> ColumnAccount:
-        return ColumnAccount(f"a{self.row}", self.spec, self.calls, tuple(self.hosts), self.made)
+        return ColumnAccount(f"a{self.row}", self.spec, self.calls, self.row, tuple(self.hosts), self.made)
 
 
 def generated(accounts: int, calls: int, seed: int, chunk: int = 1 << 14) -> Columns:

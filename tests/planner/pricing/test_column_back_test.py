@@ -36,7 +36,7 @@ def columns(*rows: CallRow, accounts: int = 1, plan: str = "starter") -> Columns
     calls = to_records(sorted(rows, key=lambda row: (row.account, row.at)), CallRow)
     return Columns(
         "by hand",
-        tuple(ColumnAccount(f"a{n}", spec, int((calls["account"] == n).sum())) for n in range(accounts)),
+        tuple(ColumnAccount(f"a{n}", spec, int((calls["account"] == n).sum()), n) for n in range(accounts)),
         keys=accounts, things=0, start=START, end=START + 40 * DAY, calls=len(calls), left_out={},
         chunks=lambda: iter([calls.copy()]),
     )  # fmt: skip

@@ -222,7 +222,7 @@ def test_hosts_are_not_told(tmp_path: Path) -> None:
     recording = recorded(tmp_path, call(0, "GET", "/v1/domains"))
     save_columns(columns_of(recording, accounts={"acme": spec}), path := tmp_path / "calls.parquet", salt="s")
     (account,) = read_columns(path).accounts
-    assert account.hosts == ("site1.account0.example",)
+    assert account.hosts == (f"site1.account{account.number}.example",)
     assert b"secret" not in path.read_bytes()
     assert b"acme" not in path.read_bytes()
 

@@ -41,7 +41,7 @@ def columns(*briefs: int, recorded: int = 0) -> Columns:
     ]  # fmt: skip
     calls = to_records(rows, CallRow)
     return Columns(
-        "by hand", tuple(ColumnAccount(f"a{n}", spec, count) for n, count in enumerate(briefs)),
+        "by hand", tuple(ColumnAccount(f"a{n}", spec, count, n) for n, count in enumerate(briefs)),
         keys=len(briefs), things=0, start=START, end=START + 20 * DAY, calls=len(calls), left_out={},
         chunks=lambda: iter([calls.copy()]),
     )  # fmt: skip

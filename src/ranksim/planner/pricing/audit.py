@@ -72,20 +72,19 @@ def audit(columns: Columns, served: Records, sold: Sequence[Sold], policy: Polic
     if not len(ordered):
         return Audit(0, 0, 0)
     recording = recording_of(columns, ordered)
-    places = {columns.accounts[row].name: row for row in np.unique(ordered["account"]).tolist()}
     specs = {
-        name: columns.accounts[row].spec.model_copy(update={"plan": sold[row][0]})
-        for name, row in places.items()
+        columns.accounts[row].name: columns.accounts[row].spec.model_copy(update={"plan": sold[row][0]})
+        for row in np.unique(ordered["account"]).tolist()
     }
-    replay = ReplayedService(recording, specs, policy, seed, places, columns.start)
+    replay = ReplayedService(recording, specs, policy, seed, columns.start)
     unequal, first = 0, ""
-    for number, (call, row) in enumerate(zip(recording.calls, ordered, strict=True)):
-        outcome = replay.call(call, number)
+    for call, row in zip(recording.calls, ordered, strict=True):
+        outcome = replay.call(call)
         expected = int(row["outcome"])
         if not is_alike(outcome, expected, int(row["amount"])):
             unequal += 1
             first = first or f"{call.operation} of {call.account} at {call.at}: {expected}, {outcome}"
-    return Audit(len(ordered), len(places), unequal, first)
+    return Audit(len(ordered), len(specs), unequal, first)
 
 
 def is_alike(outcome: ReplayOutcome, expected: int, amount: int) -> bool:
@@ -105,6 +104,7 @@ def recording_of(columns: Columns, rows: Records) -> Recording:
     for number, values in enumerate(rows.tolist()):
         row = dict(zip(names, values, strict=True))
         made.calls.append(makers[row["account"]].call(number, row))
+    made.numbers = {maker.account.name: maker.account.number for maker in makers.values()}
     for row, maker in makers.items():
         for resource, ids in maker.before.items():
             made.before[columns.accounts[row].name, resource] = ids

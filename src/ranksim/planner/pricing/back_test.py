@@ -219,12 +219,12 @@ def _outcomes(
     recording: Recording, replays: Sequence[ReplayedService], left_out: Counter[str], tell: Tell
 ) -> Iterator[tuple[RecordedCall, list[ReplayOutcome]]]:
     """Yield what each call comes to at each replay; count those that cannot be made again in `left_out`."""
-    for number, call in recording.each(tell):
+    for call in recording.each(tell):
         # A call that one side cannot place the others cannot either: portfolios are the same.
         if resource := replays[0].lacks(call):
             left_out[why_unrepeatable(resource)] += 1
         else:
-            yield call, [replay.call(call, number) for replay in replays]
+            yield call, [replay.call(call) for replay in replays]
     for replay in replays:
         replay.finish()
 

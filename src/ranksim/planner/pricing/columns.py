@@ -35,11 +35,11 @@ from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.recorded_fleet import RecordedAccounts
 from ranksim.planner.fleet.rows import LIMITED, CallRow, CustomerRow, DomainRow, Integers, Records, blank
 from ranksim.planner.pricing.recorded_tables import COLUMNS_KEY, is_parquet
-from ranksim.planner.pricing.replay import SERIALS, hosts_at
+from ranksim.planner.pricing.replay import SERIALS, hosts_for
 from ranksim.report import units
 from ranksim.report.frames import save_csv
 
-VERSION = 1
+VERSION = 2
 CHUNK = 1 << 18
 """Calls that are in memory at a time."""
 
@@ -70,15 +70,16 @@ OUTCOME_OF = {"rate_limited": LIMITED, "allowance_exhausted": QUOTA_EXHAUSTED, *
 class ColumnAccount:
     """One account of a recording: what it was on and owned, how many calls it made.
 
-    `spec.plan` is "" where nobody says. `made_domains` are the hosts of the domains that its calls made,
-    whose rows follow those of its portfolio. `things` says what calls made that others need, by number: the
-    resource, and the row of its domain, or the kind of a job. `unmodelled` counts calls whose effect on later
-    ones the kernel leaves out.
+    `number` addresses its draws, as in `Recording.numbers`. `spec.plan` is "" where nobody says.
+    `made_domains` are the hosts of the domains that its calls made, whose rows follow those of its portfolio.
+    `things` says what calls made that others need, by number: the resource, and the row of its domain, or the
+    kind of a job. `unmodelled` counts calls whose effect on later ones the kernel leaves out.
     """
 
     name: str
     spec: AccountSpec
     calls: int
+    number: int
     made_domains: tuple[str, ...] = ()
     things: dict[int, tuple[str, int]] = field(default_factory=dict)
     unmodelled: dict[str, int] = field(default_factory=dict)
@@ -126,18 +127,16 @@ class Columns:
         return dict(counts)
 
     def renamed(self, names: Callable[[str], str]) -> Columns:
-        """Return the same calls of accounts that have other names, and of hosts that go by their places."""
-        accounts = tuple(
-            _renamed(account, names(account.name), place) for place, account in enumerate(self.accounts)
-        )
+        """Return the same calls of accounts that have other names, and of hosts that go by their numbers."""
+        accounts = tuple(_renamed(account, names(account.name)) for account in self.accounts)
         return replace(self, accounts=accounts)
 
 
-def _renamed(account: ColumnAccount, name: str, place: int) -> ColumnAccount:
+def _renamed(account: ColumnAccount, name: str) -> ColumnAccount:
     portfolio = account.portfolio
-    hosts = hosts_at(place, len(portfolio.hosts(account.name)))
+    hosts = hosts_for(account.number, len(portfolio.hosts(account.name)))
     spec = account.spec.model_copy(update={"portfolio": portfolio.model_copy(update={"domains": hosts})})
-    made = hosts_at(place, len(account.made_domains), "new")
+    made = hosts_for(account.number, len(account.made_domains), "new")
     return replace(account, name=name, spec=spec, made_domains=made)
 
 
@@ -187,6 +186,7 @@ def _header(columns: Columns) -> dict[str, Any]:
             "name": account.name,
             "spec": account.spec.model_dump(mode="json", exclude_defaults=True) | {"plan": account.spec.plan},
             "calls": account.calls,
+            "number": account.number,
             "made_domains": list(account.made_domains),
             "things": {str(number): list(thing) for number, thing in account.things.items()},
             "unmodelled": account.unmodelled,
@@ -253,7 +253,7 @@ def read_columns(path: str | Path, names: dict[str, str] | str | Path | None = N
 def accounts_for(columns: Columns, sold: Sequence[Sold], policy: Policy, seed: int) -> RecordedAccounts:
     """Return the accounts of a recording, each on what it is sold, with what jobs find on their domains."""
     made = blank(len(columns.accounts), CustomerRow)
-    made["number"] = np.arange(len(made))
+    made["number"] = [account.number for account in columns.accounts]
     calendar = policy.assumptions.month == "calendar"
     for row, account in enumerate(columns.accounts):
         spec = account.spec
@@ -265,7 +265,7 @@ def accounts_for(columns: Columns, sold: Sequence[Sold], policy: Policy, seed: i
     firsts: Integers = np.cumsum(made["domains"]) - made["domains"]
     domains = blank(int(made["domains"].sum()), DomainRow)
     for row, account in enumerate(columns.accounts):
-        _lay_out(domains[firsts[row] : firsts[row] + len(account.hosts)], account, row, seed)
+        _lay_out(domains[firsts[row] : firsts[row] + len(account.hosts)], account, seed)
     accounts = RecordedAccounts(
         (), made, firsts, domains, columns.keys, columns.things, columns.start, columns.end
     )
@@ -281,7 +281,7 @@ def resold(accounts: RecordedAccounts, sold: Sequence[Sold]) -> RecordedAccounts
     return replace(accounts, sold=kinds, customers=customers)
 
 
-def _lay_out(rows: Records, account: ColumnAccount, number: int, seed: int) -> None:
+def _lay_out(rows: Records, account: ColumnAccount, seed: int) -> None:
     portfolio = account.portfolio
     owned = len(rows) - len(account.made_domains)
     rows["keywords"][:owned] = portfolio.keywords
@@ -291,5 +291,5 @@ def _lay_out(rows: Records, account: ColumnAccount, number: int, seed: int) -> N
     each = 1 + portfolio.lists + portfolio.keywords + len(portfolio.scans) + portfolio.labels
     each += portfolio.competitors
     for place in range(owned):
-        domain = f"dom_{number * SERIALS + 2 + place * each:010d}"
+        domain = f"dom_{account.number * SERIALS + 2 + place * each:010d}"
         rows["questions"][place] = questions_of(seed, domain)

@@ -82,6 +82,7 @@ class Owner:
     name: str
     spec: AccountSpec
     row: int
+    number: int
     phase: int = 0
     calls: int = 0
     domains: dict[str, int] = field(default_factory=dict)
@@ -98,7 +99,9 @@ class Owner:
     def account(self) -> ColumnAccount:
         """The account as columns keep it."""
         made = tuple(self.made_domains)
-        return ColumnAccount(self.name, self.spec, self.calls, made, self.things, dict(self.unmodelled))
+        return ColumnAccount(
+            self.name, self.spec, self.calls, self.number, made, self.things, dict(self.unmodelled)
+        )
 
     def lists_of(self, domain: int) -> list[str]:
         """The lists of a domain."""
@@ -160,17 +163,18 @@ class _Importer:
         self.needed = referred & recording.created
 
     def rows(self, tell: Tell) -> Iterator[CallRow]:
-        for number, call in self.recording.each(tell):
+        for call in self.recording.each(tell):
             owner = self.owners[call.account]
             if resource := self.recording.lacks(call, owner.owned):
                 self.left_out[why_unrepeatable(resource)] += 1
                 continue
+            row = self._row(owner, call)
             owner.calls += 1
-            yield self._row(owner, call, number)
+            yield row
 
-    def _row(self, owner: Owner, call: RecordedCall, number: int) -> CallRow:
+    def _row(self, owner: Owner, call: RecordedCall) -> CallRow:
         operation, row = OPERATIONS[call.operation], self._opened(owner, call)
-        body = _drafted(owner, call, number) if call.drafted else (call.body or {})
+        body = _drafted(owner, call) if call.drafted else (call.body or {})
         was_wrong = row.recorded in (NOT_FOUND, FAULTY) and call.code != ""
         if call.operation in SPENDING:
             _spend(owner, row, call.operation, body)
@@ -227,8 +231,8 @@ class _Importer:
 
 def _owner(recording: Recording, name: str, spec: AccountSpec, row: int, seed: int) -> Owner:
     """An account with what its portfolio's things are called in the recording, in their order."""
-    owner = Owner(name, spec, row)
-    made = ColumnAccount(name, spec, 0)
+    owner = Owner(name, spec, row, recording.numbers[name])
+    made = owner.account
     portfolio = made.portfolio
     count = len(made.hosts)
     owner.phase = draws.below(count, seed, draws.entity(name), 0, Purpose.PHASE)
@@ -277,9 +281,9 @@ def recorded_outcome(call: RecordedCall) -> int:
     return OUTCOME_OF.get(call.code, NOT_FOUND if call.status == 404 else FAULTY)
 
 
-def _drafted(owner: Owner, call: RecordedCall, number: int) -> dict[str, Any]:
+def _drafted(owner: Owner, call: RecordedCall) -> dict[str, Any]:
     """The body of a line of an access log, with the domain whose turn it is where no rule names one."""
-    domains = list(owner.domains)
+    number, domains = owner.calls, list(owner.domains)
     domain = domains[(number + owner.phase) % len(domains)]
     lists = owner.lists_of(owner.domains[domain])
     which = lists[number // max(1, len(domains)) % len(lists)] if lists else ""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,6 +48,9 @@ BODILESS = ("webhooks.test",)
 
 UNREADABLE = "in lines or rows that cannot be read"
 NO_ACCOUNT = "without an account"
+
+NUMBERS = 1 << 37
+"""The least number of an account, and how many there are: so ids that begin with one are equally long."""
 
 Refers = tuple[tuple[str, str], ...]
 """(resource, id) pairs."""
@@ -118,18 +122,34 @@ class Recording:
         bodies = (call.body or {} for call in self.calls if call.operation == "jobs.create")
         return {str(body.get("kind", JobKind.RANK_RUN)) for body in bodies}
 
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each account, which addresses its draws: a digest of its own calls by instant and
+        operation, so that neither its name nor who else called changes it.
+        """
+        digests: defaultdict[str, blake2b] = defaultdict(lambda: blake2b(digest_size=8))
+        for call in self.calls:
+            digests[call.account].update(f"{call.at} {call.operation}\n".encode())
+        accounts: dict[int, str] = {}
+        for account, digest in digests.items():
+            number = NUMBERS + int.from_bytes(digest.digest(), "big") % NUMBERS
+            while number in accounts:  # who made the same calls at the same instants
+                number += 1
+            accounts[number] = account
+        return {account: number for number, account in accounts.items()}
+
     def leave_out(self, error: BadInput) -> None:
         """Count a row that cannot be read."""
         self.left_out[UNREADABLE] += 1
         self.first_bad = self.first_bad or str(error)
 
-    def each(self, tell: Tell) -> Iterator[tuple[int, RecordedCall]]:
-        """Yield every call with its number; `tell` reports how many have passed."""
+    def each(self, tell: Tell) -> Iterator[RecordedCall]:
+        """Yield every call; `tell` reports how many have passed."""
         for number, call in enumerate(self.calls):
             if number % OFTEN == 0:
                 passed = f"{units.many(number, 'call')} of {units.count(len(self.calls))}"
                 tell(number / len(self.calls), passed)
-            yield number, call
+            yield call
 
     @cached_property
     def created(self) -> set[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -32,7 +32,7 @@ RESOURCES = ("domains", "keyword_lists", "keywords", "labels", "competitors", "s
 """What a portfolio holds, by the names of an account's fields."""
 
 SERIALS = 1 << 24
-"""How many ids an account's portfolio has to itself, by its place: the same whoever else is there."""
+"""How many ids an account's portfolio has to itself, by its number: the same whoever else is there."""
 
 
 @dataclass(slots=True)
@@ -53,23 +53,22 @@ def specs_of(
     Of others nothing is known but what their calls name: no plan, and a portfolio with room for that.
     """
     return {
-        name: described.get(name)
-        or AccountSpec(plan="", portfolio=_portfolio_for(recording, name, place, keywords))
-        for place, name in enumerate(recording.accounts)
+        name: described.get(name) or AccountSpec(plan="", portfolio=_portfolio_for(recording, name, keywords))
+        for name in recording.accounts
     }
 
 
-def hosts_at(place: int, count: int, noun: str = "site") -> tuple[str, ...]:
-    """Return hosts for the account in a place of a recording: its name changes nothing that is drawn."""
-    return tuple(f"{noun}{number}.account{place}.example" for number in range(1, count + 1))
+def hosts_for(account: int, count: int, noun: str = "site") -> tuple[str, ...]:
+    """Return hosts for the account of that number: its name changes nothing that is drawn."""
+    return tuple(f"{noun}{number}.account{account}.example" for number in range(1, count + 1))
 
 
-def _portfolio_for(recording: Recording, account: str, place: int, keywords: int) -> PortfolioSpec:
+def _portfolio_for(recording: Recording, account: str, keywords: int) -> PortfolioSpec:
     counts = {resource: len(recording.before.get((account, resource), ())) for resource in RESOURCES}
     domains = max(1, counts["domains"])
     each = {resource: -(-count // domains) for resource, count in counts.items()}
     return PortfolioSpec(
-        domains=hosts_at(place, domains),
+        domains=hosts_for(recording.numbers[account], domains),
         lists=max(1, each["keyword_lists"]),
         keywords=max(keywords, each["keywords"]),
         scans=(ScanSpec(),) * max(1, each["scans"]),
@@ -80,8 +79,8 @@ def _portfolio_for(recording: Recording, account: str, place: int, keywords: int
 
 class ReplayedService:
     """A service with the accounts of a recording. What they own is made long before, with all limits waived:
-    who is put on a smaller plan keeps what there is, and cannot add to it. Of a larger recording, `places`
-    says where each account stands among all, and `start` when it began.
+    who is put on a smaller plan keeps what there is, and cannot add to it. `start` says when a larger
+    recording began, of which this one is a part.
     """
 
     def __init__(
@@ -90,7 +89,6 @@ class ReplayedService:
         specs: Mapping[str, AccountSpec],
         policy: Policy,
         seed: int,
-        places: Mapping[str, int] | None = None,
         start: Micros | None = None,
     ) -> None:
         self.recording = recording
@@ -98,8 +96,7 @@ class ReplayedService:
         self.durations = durations_of(policy).tolist()
         self.running: list[tuple[Micros, int, str, bool]] = []
         self.asking = (0, 0)
-        self.numbers: dict[str, int] = {}
-        self.places = {name: place if places is None else places[name] for place, name in enumerate(specs)}
+        self.asked: Counter[str] = Counter()
         self.start = recording.calls[0].at if start is None else start
         self.now = max(0, self.start - LONG_BEFORE)
         self.ids: defaultdict[str, IdTranslation] = defaultdict(IdTranslation)
@@ -110,15 +107,15 @@ class ReplayedService:
             self.calls.setdefault(call.account, []).append(call)
         self.service.waive(LIMITS, self.now)
         self.actors: dict[str, Actor] = {}
-        for name in sorted(specs, key=self.places.__getitem__):
-            self._number_from(self.places[name])
+        for name in sorted(specs, key=recording.numbers.__getitem__):
+            self._number_from(recording.numbers[name])
             self.actors[name] = self._open(name, specs[name])
-        self._number_from(1 + max(self.places.values()))
+        self._number_from(1 + max(recording.numbers.values()))
         self.service.waive((), self.now)
 
-    def _number_from(self, place: int) -> None:
-        """Let ids go on where those of the account in this place begin."""
-        self.service.state.serial = max(self.service.state.serial, place * SERIALS)
+    def _number_from(self, account: int) -> None:
+        """Let ids go on where those of the account of this number begin."""
+        self.service.state.serial = max(self.service.state.serial, account * SERIALS)
 
     def _open(self, name: str, spec: AccountSpec) -> Actor:
         anchor = self.start if spec.anchor is None else spec.anchor
@@ -153,13 +150,13 @@ class ReplayedService:
         """Return what a call names that was there before the recording and is in no portfolio, or ""."""
         return self.recording.lacks(call, self.ids[call.account])
 
-    def call(self, recorded: RecordedCall, number: int) -> ReplayOutcome:
+    def call(self, recorded: RecordedCall) -> ReplayOutcome:
         """Make a recorded call again, at its instant."""
         self._until(recorded.at)
         actor = self.actors[recorded.account]
-        self.asking = self.places[recorded.account], self.numbers.get(recorded.account, 0)
-        self.numbers[recorded.account] = self.asking[1] + 1
-        send = self._send(recorded, number)
+        self.asking = self.recording.numbers[recorded.account], self.asked[recorded.account]
+        self.asked[recorded.account] += 1
+        send = self._send(recorded)
         app = recorded.surface == "app"
         call = Call(
             send.operation,
@@ -178,14 +175,14 @@ class ReplayedService:
         self._learn(recorded, reply)
         return self._outcome(reply)
 
-    def _send(self, call: RecordedCall, number: int) -> Send:
+    def _send(self, call: RecordedCall) -> Send:
         """Return the request again, about what stands here for what it was about.
 
         What the line of an access log does not tell is made up.
         """
         if call.drafted:
             item = Item(body=call.body or {}, query=dict(call.query))
-            return self.factories[call.account].make(call.operation, number, item)
+            return self.factories[call.account].make(call.operation, self.asking[1], item)
         ids = self.ids[call.account]
         path = {name: ids.reference(v) if name == "id" else v for name, v in call.path.items()}
         query = {n: ids.reference(v) if n in REFERENCES else v for n, v in call.query.items()}
@@ -234,12 +231,12 @@ class ReplayedService:
                 self._run(task)
 
     def _run(self, task: StartJob) -> None:
-        """Let a job run; how long is drawn by the account's place and its call's number, as fleets do."""
-        seed, (place, number) = self.service.state.seed, self.asking
+        """Let a job run; how long is drawn by the numbers of the account and its call, as fleets do."""
+        seed, (account, number) = self.service.state.seed, self.asking
         lasts = self.durations[list(JobKind).index(JobKind(task.kind))]
-        drawn = lasts[drawn_below(len(lasts), stream(seed, place, JOB_DURATION), number)]
+        drawn = lasts[drawn_below(len(lasts), stream(seed, account, JOB_DURATION), number)]
         rate = self.service.policy.catalogue.failure_rate_of(task.kind)
-        fails = draws.below(1000, seed, place, number, Purpose.JOB_OUTCOME) < rate
+        fails = draws.below(1000, seed, account, number, Purpose.JOB_OUTCOME) < rate
         heappush(self.running, (self.now + drawn, len(self.service.state.jobs), task.job, fails))
 
     def _learn(self, call: RecordedCall, reply: Reply) -> None:
