@@ -103,8 +103,8 @@ def _given(accounts: RecordedAccounts, offers: Offers) -> KernelInputs:
 
 
 def _open_months(ledger: Ledger, customers: Records) -> None:
-    # All begin together, so that months are the same where anchors are.
-    _, alike, place = np.unique(customers["anchor"], return_index=True, return_inverse=True)
+    # Most begin together, so that months are the same where anchors are.
+    _, alike, place = np.unique(customers[["anchor", "joins"]], return_index=True, return_inverse=True)
     ends = []
     for customer in to_rows(customers[alike]):
         months = to_rows(ledger.months[0])

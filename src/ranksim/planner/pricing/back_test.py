@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import Field
 
 from ranksim.core.callers.portfolio import AccountSpec
-from ranksim.core.clock import Micros, billing_month
+from ranksim.core.clock import DAY, Micros, billing_month
 from ranksim.core.contract.located import Located, validate
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.contract.quantities import Frozen
@@ -24,7 +24,7 @@ from ranksim.planner.pricing import recorded_sides as recorded
 from ranksim.planner.pricing.catalogues import check_customers, selling, terms_view
 from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
 from ranksim.planner.pricing.recording import RecordedCall, Recording, read_recording, why_unrepeatable
-from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome, specs_of
+from ranksim.planner.pricing.replay import RecordedAccount, ReplayedService, ReplayOutcome, specs_of, stay_of
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 from ranksim.report.table_spec import Row, Tables, TableSpec, views_of
@@ -40,12 +40,12 @@ REFUSED, ADMITTED, OTHERWISE = "newly refused", "newly admitted", "refused other
 
 
 class Accounts(Frozen):
-    """Accounts by name, as in a scenario: what they were on and owned when the recording began."""
+    """Accounts by name, as in a scenario: what they were on and owned when the recording began; how long."""
 
-    accounts: Annotated[dict[str, AccountSpec], Field(min_length=1)]
+    accounts: Annotated[dict[str, RecordedAccount], Field(min_length=1)]
 
 
-def read_accounts(path: str | Path) -> dict[str, AccountSpec]:
+def read_accounts(path: str | Path) -> dict[str, RecordedAccount]:
     """Read the accounts of a file, which may be a whole scenario. Raises BadInput."""
     located = read_yaml(path, "accounts")
     if not isinstance(located.data, dict) or "accounts" not in located.data:
@@ -63,8 +63,8 @@ class BackTest(RecordedAnswer):
     """Calls as recorded, under A and, if there are two sides, under B; invoices; what was left out.
 
     `calls`: id, at, account, operation, recorded and its code, a and b (statuses) with codes and costs
-    (µUSD), change. `invoices`: side, account, month, begins, ends, plan, price, add_ons, revenue, cost,
-    margin.
+    (µUSD), change. `invoices`: side, account, month, begins, ends, calls, plan, price, add_ons, revenue,
+    cost, margin.
     """
 
     TABLES = MappingProxyType(
@@ -126,6 +126,7 @@ class BackTest(RecordedAnswer):
         return (
             *self.described,
             f"A answers {units.percent(same)} of the calls with the status that was recorded.",
+            *self.unused,
             f"Not replayed: {recorded.reasons_text(self.left_out)}.",
             *self.assumed,
             *self.anchored,
@@ -201,7 +202,9 @@ def back_test(
             f"{recording.where}: every call names what was there before the recording; give --accounts"
         )
     rows = [_row(call, results, replays) for call, results in outcomes]
-    billed = (_invoices(replay, side, rows) for replay, side in zip(replays, "ab", strict=False))
+    billed = [
+        list(_invoices(replay, described, side, rows)) for replay, side in zip(replays, "ab", strict=False)
+    ]
     return BackTest(
         where=recording.where,
         sides=tuple(side.text for side in sides),
@@ -210,6 +213,7 @@ def back_test(
         left_out=dict(left_out),
         terms=terms,
         taken_over=taken_over,
+        unused=_unused(billed[0], recording),
         anchored=recorded.anchored_notes(described, recording.calls[0].at, base),
         assumed=recorded.assumed_notes(described, recording.kinds),
     )
@@ -273,7 +277,19 @@ def _change(was: int | None, code: str, becomes: int, new_code: str) -> str:
     return OTHERWISE if code != new_code and not code.isdecimal() else ""
 
 
-def _invoices(replay: ReplayedService, letter: str, rows: Sequence[Row]) -> Iterator[Row]:
+def _unused(invoices: Sequence[Row], recording: Recording) -> tuple[str, ...]:
+    """The notes of the months that one side bills."""
+    first, last = recording.calls[0].at - DAY, recording.calls[-1].at + DAY
+    called: defaultdict[str, list[int]] = defaultdict(list)
+    for row in invoices:
+        called[row["account"]].append(row["calls"])
+    beyond = sum(row["begins"] < first or row["ends"] > last for row in invoices)
+    return recorded.months_notes(list(called.values()), beyond)
+
+
+def _invoices(
+    replay: ReplayedService, described: Mapping[str, AccountSpec], letter: str, rows: Sequence[Row]
+) -> Iterator[Row]:
     """Yield one row an account and billing month that the recording touches; price and add-ons are whole."""
     catalogue = replay.service.policy.catalogue
     last = replay.recording.calls[-1].at
@@ -284,10 +300,14 @@ def _invoices(replay: ReplayedService, letter: str, rows: Sequence[Row]) -> Iter
         account = replay.service.state.accounts[replay.actors[name].account]
         extras = add_ons_price(catalogue, account.add_ons.items())
         price = catalogue.plans[account.plan].price
-        for number, (begins, ends) in enumerate(_months(account.books.anchor, replay.start, last), 1):
-            cost = sum(row[f"{letter}_cost"] for row in calls if begins <= row["at"] < ends)
+        joined, left = stay_of(described[name])
+        stay = max(joined, replay.start), min(last, left - 1)
+        for number, (begins, ends) in enumerate(_months(account.books.anchor, *stay), 1):
+            inside = [row[f"{letter}_cost"] for row in calls if begins <= row["at"] < ends]
+            cost = sum(inside)
             bill = {"price": price, "add_ons": extras} | recorded.bill_of(price + extras, cost)
-            month = {"month": number, "begins": begins, "ends": ends, "plan": account.plan}
+            month: Row = {"month": number, "begins": begins, "ends": ends, "calls": len(inside)}
+            month["plan"] = account.plan
             yield {"side": letter.upper(), "account": name} | month | bill
 
 

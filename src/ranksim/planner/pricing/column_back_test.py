@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ranksim.core.clock import DAY, iso
+from ranksim.core.clock import DAY, billing_month, iso
 from ranksim.core.contract.facts import Spend
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.planner.fleet.offers import Sold
@@ -106,6 +106,7 @@ class ColumnBackTest(RecordedAnswer):
         failing = any(any(served.side.catalogue.job_failure_rates.values()) for served in self.served)
         return (
             *self.described,
+            *self.unused,
             *(f"Audit of {name}: {served.audit.text}" for name, served in self._by_letter()),
             f"Not in the columns: {recorded.reasons_text(self.left_out)}.",
             f"Beyond what is followed, so that later calls may come out otherwise: {beyond}.",
@@ -187,6 +188,7 @@ class ColumnBackTest(RecordedAnswer):
                 for month in range(count):
                     ends = int(billed.ends[row, month])
                     invoice = {"side": name, "account": account.name, "month": month + 1, "ends": ends}
+                    invoice["calls"] = int(billed.called[row, month])
                     bill = recorded.bill_of(int(served.revenue[row]) // count, int(billed.spend[row, month]))
                     yield invoice | {"plan": served.sold[row][0]} | bill
 
@@ -303,9 +305,24 @@ def back_test_columns(
         engine=runs[0].fleet.engine,
         terms=terms,
         taken_over=taken_over,
+        unused=_unused(done[0].billed, runs[0]),
         anchored=recorded.anchored_notes(columns.specs, columns.start, base),
         assumed=recorded.assumed_notes(columns.specs, kinds, " of ranksim price import"),
     )
+
+
+def _unused(billed: BilledMonths, run: ColumnRun) -> tuple[str, ...]:
+    """The notes of the months that one side bills."""
+    months, customers = billed.months.tolist(), run.fleet.accounts.customers
+    first, last = run.columns.start - DAY, run.columns.end + DAY
+    beyond = 0
+    for anchor, joins, count, ends in zip(
+        customers["anchor"].tolist(), customers["joins"].tolist(), months, billed.ends.tolist(), strict=True
+    ):
+        begins = (billing_month(anchor, joins)[0], *ends)
+        beyond += sum(begins[n] < first or ends[n] > last for n in range(count))
+    called = [calls[:count] for calls, count in zip(billed.called.tolist(), months, strict=True)]
+    return recorded.months_notes(called, beyond, " of ranksim price import")
 
 
 class _Test:

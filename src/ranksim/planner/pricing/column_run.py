@@ -19,12 +19,13 @@ from ranksim.planner.pricing.recorded_sides import Side
 
 
 class BilledMonths(NamedTuple):
-    """Arrays with a row an account: calls, how many billing months the recording touches (`months`), and by
-    billing month when it ends (µs) and what serving the account cost (`spend`, µUSD).
+    """Arrays with a row an account: calls, how many months are billed (`months`), and by billing month the
+    calls made in it (`called`), when it ends (µs) and what serving the account cost (`spend`, µUSD).
     """
 
     calls: Integers
     months: Integers
+    called: Integers
     ends: Integers
     spend: Integers
 
@@ -67,7 +68,8 @@ class ColumnRun:
         ends = ledger.months["ends"].astype(np.int64)
         return BilledMonths(
             calls=ledger.tallies["calls"].astype(np.int64),
-            months=1 + (ends < self.columns.end).sum(axis=1),
+            months=1 + (ends < self.fleet.accounts.customers["leaves"][:, None]).sum(axis=1),
+            called=ledger.months["calls"].astype(np.int64),
             ends=ends,
             spend=ledger.months["spend"].astype(np.int64),
         )

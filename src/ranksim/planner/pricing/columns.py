@@ -35,7 +35,7 @@ from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.recorded_fleet import RecordedAccounts
 from ranksim.planner.fleet.rows import LIMITED, CallRow, CustomerRow, DomainRow, Integers, Records, blank
 from ranksim.planner.pricing.recorded_tables import COLUMNS_KEY, is_parquet
-from ranksim.planner.pricing.replay import SERIALS, hosts_for
+from ranksim.planner.pricing.replay import SERIALS, RecordedAccount, hosts_for, stay_of
 from ranksim.report import units
 from ranksim.report.frames import save_csv
 
@@ -77,7 +77,7 @@ class ColumnAccount:
     """
 
     name: str
-    spec: AccountSpec
+    spec: AccountSpec | RecordedAccount
     calls: int
     number: int
     made_domains: tuple[str, ...] = ()
@@ -261,7 +261,8 @@ def accounts_for(columns: Columns, sold: Sequence[Sold], policy: Policy, seed: i
         anchor = columns.start if spec.anchor is None else spec.anchor
         made[row]["anchor"] = calendar_anchor() if calendar else anchor
         made[row]["domains"] = len(account.hosts)
-    made["joins"], made["leaves"] = columns.start, columns.end
+        joined, left = stay_of(spec)
+        made[row]["joins"], made[row]["leaves"] = max(columns.start, joined), min(columns.end, left)
     firsts: Integers = np.cumsum(made["domains"]) - made["domains"]
     domains = blank(int(made["domains"].sum()), DomainRow)
     for row, account in enumerate(columns.accounts):

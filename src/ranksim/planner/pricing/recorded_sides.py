@@ -115,8 +115,8 @@ class RecordedAnswer(DrawnAnswer, ABC):
 
     `where` names the recording; `sides` are A's text and, if there are two, B's. `left_out` counts calls that
     are not in the answer, by reason. `terms`: in what the catalogues of two sides differ, and `taken_over`
-    what one has from the other. `anchored` says whose billing months are taken to begin with the recording,
-    `assumed` what the cost of jobs rests on.
+    what one has from the other. `unused` says which months are billed though nobody saw their use, `anchored`
+    whose billing months are taken to begin with the recording, `assumed` what the cost of jobs rests on.
     """
 
     kind = "price back-test"
@@ -126,6 +126,7 @@ class RecordedAnswer(DrawnAnswer, ABC):
     left_out: Mapping[str, int]
     terms: tuple[Change, ...] = ()
     taken_over: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
     anchored: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
 
@@ -175,6 +176,29 @@ class RecordedAnswer(DrawnAnswer, ABC):
 def bill_of(revenue: int, cost: int) -> Row:
     """Return the columns of an invoice that every engine tells, µUSD."""
     return {"revenue": revenue, "cost": cost, "margin": revenue - cost}
+
+
+def months_notes(called: Sequence[Sequence[int]], beyond: int, source: str = "") -> tuple[str, ...]:
+    """Say which months are billed although nobody saw them used; `called`: calls by account and month billed.
+
+    `beyond` counts the months that reach out of the recording; `source` is the command that has --accounts.
+    """
+    months, silent = sum(map(len, called)), sum(list(calls).count(0) for calls in called)
+    away = sum(not (calls[0] and calls[-1]) for calls in called)
+    notes = []
+    if beyond:
+        notes.append(
+            f"Months are billed in full: {beyond:,} of {months:,} reach more than a day out of the recording."
+        )
+    if silent:
+        note = f"Of {units.many(months, 'month')} billed, {silent:,} have no call"
+        if away:
+            note += (
+                f": {units.many(away, 'customer')} made none in the first or the last, and may have joined "
+                f"later or left before: say so by joined and left in --accounts{source}"
+            )
+        notes.append(f"{note}.")
+    return tuple(notes)
 
 
 def anchored_notes(specs: Mapping[str, AccountSpec], start: Micros, policy: Policy) -> tuple[str, ...]:

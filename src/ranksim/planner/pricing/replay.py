@@ -12,11 +12,13 @@ from ranksim.core.callers.portfolio import AccountSpec, Actor, PortfolioSpec, Sc
 from ranksim.core.callers.recordings import IdTranslation
 from ranksim.core.callers.request_factory import Item, RequestFactory
 from ranksim.core.callers.steps import Send
-from ranksim.core.clock import DAY, Micros
+from ranksim.core.clock import DAY, DISTANT_FUTURE, Micros, iso
 from ranksim.core.contract.facts import JobKind
 from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.quantities import Instant
 from ranksim.core.contract.views import created_by
 from ranksim.core.draws import Purpose
+from ranksim.core.errors import BadInput
 from ranksim.core.service.administration import LIMITS
 from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply, StartJob, Task
 from ranksim.core.service.jobs import DONE, FAILED
@@ -45,17 +47,50 @@ class ReplayOutcome:
     job: str = ""
 
 
+class RecordedAccount(AccountSpec):
+    """An account as in a scenario; when it joined and left, between which alone it is billed.
+
+    Its billing months begin where it joined, unless there is another `anchor`.
+    """
+
+    joined: Instant | None = None
+    left: Instant | None = None
+
+
+def stay_of(spec: AccountSpec) -> tuple[Micros, Micros]:
+    """Return when an account joined and left: long ago and in the far future where nobody says."""
+    if not isinstance(spec, RecordedAccount):
+        return 0, DISTANT_FUTURE
+    return spec.joined or 0, DISTANT_FUTURE if spec.left is None else spec.left
+
+
 def specs_of(
     recording: Recording, described: Mapping[str, AccountSpec], keywords: int
 ) -> dict[str, AccountSpec]:
     """Return the accounts of a recording as they are `described`.
 
-    Of others nothing is known but what their calls name: no plan, and a portfolio with room for that.
+    Of others nothing is known but what their calls name: no plan, and a portfolio with room for that. Raises
+    BadInput for an account that calls before it joined or after it left.
     """
+    specs = {name: _anchored(spec) for name, spec in described.items()}
+    stays = {name: stay_of(spec) for name, spec in specs.items()}
+    for call in recording.calls:
+        joined, left = stays.get(call.account, (0, DISTANT_FUTURE))
+        if not joined <= call.at < left:
+            name, bound = ("joined", joined) if call.at < joined else ("left", left)
+            raise BadInput(
+                f"accounts.{call.account}.{name}: {iso(bound)}, but a call was recorded at {iso(call.at)}; "
+                "correct it, or leave it out"
+            )
     return {
-        name: described.get(name) or AccountSpec(plan="", portfolio=_portfolio_for(recording, name, keywords))
+        name: specs.get(name) or AccountSpec(plan="", portfolio=_portfolio_for(recording, name, keywords))
         for name in recording.accounts
     }
+
+
+def _anchored(spec: AccountSpec) -> AccountSpec:
+    joined, _ = stay_of(spec)
+    return spec.model_copy(update={"anchor": joined}) if joined and spec.anchor is None else spec
 
 
 def hosts_for(account: int, count: int, noun: str = "site") -> tuple[str, ...]:
