@@ -322,6 +322,19 @@ def test_lines_of_logs_and_rows_of_parquet_are_skipped(tmp_path: Path) -> None:
         read_recording(EXAMPLES / "trace.jsonl", skip_bad=True)
 
 
+def test_a_body_that_is_no_json_stops_nothing_and_is_told(tmp_path: Path) -> None:
+    broken = row(method="POST", path="/v1/jobs", body='{"domain_id": ')
+    path = write_csv(tmp_path / "calls.csv", [row(body=""), broken])
+    out = tmp_path / "out.parquet"
+    result = CliRunner().invoke(app, ["price", "import", str(path), "--columns", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "Left out: 1 with a body that is no JSON object, and no rule of --map gives one." in result.stdout
+    first = (
+        f"The first that cannot be read is {path}:3: body: expected a JSON object, found '{{\"domain_id\":'."
+    )
+    assert first in result.stdout
+
+
 def test_wrong_parquet_and_logs(tmp_path: Path) -> None:
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 and no more")

@@ -21,7 +21,7 @@ from ranksim.core.contract.quantities import Frozen
 from ranksim.core.contract.views import created_by
 from ranksim.core.contract.yamlfile import read_yaml, refuse_yaml
 from ranksim.core.errors import BadInput
-from ranksim.core.records import OFTEN, Passed, decoded, log_line, parsed_object, read_raw_lines
+from ranksim.core.records import OFTEN, Passed, decoded, log_line, parsed_object, quote, read_raw_lines
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.routes import match, path_values
 from ranksim.core.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
@@ -48,6 +48,7 @@ BODILESS = ("webhooks.test",)
 
 UNREADABLE = "in lines or rows that cannot be read"
 NO_ACCOUNT = "without an account"
+NO_OBJECT = "with a body that is no JSON object"
 
 NUMBERS = 1 << 37
 """The least number of an account, and how many there are: so ids that begin with one are equally long."""
@@ -97,7 +98,7 @@ class Recording:
     """Calls in order of time, why others cannot be made again, the keys, and what was there before.
 
     `before` maps (account, resource) to the ids that calls name and no recorded call made, ascending.
-    `first_bad` says what is wrong with the first row that was skipped.
+    `first_bad` says what is wrong with the first row that was skipped, or body that is no JSON object.
     """
 
     where: str
@@ -255,6 +256,10 @@ def _add(made: Recording, exchanges: Iterable[Exchange], rules: Sequence[Recordi
             call = _of_exchange(exchange, made.keys)
         if isinstance(call, str):
             made.left_out[call] += 1
+            if call.startswith(NO_OBJECT) and not made.first_bad:
+                made.first_bad = (
+                    f"{exchange.id}: body: expected a JSON object, found {quote(exchange.body or '')}"
+                )
         else:
             made.calls.append(call)
 
@@ -343,7 +348,7 @@ def _why_left_out(exchange: Exchange, operation: str, body: Any, declared: Trace
     if not exchange.account:
         return NO_ACCOUNT
     if OPERATIONS[operation].method in BODIES and operation not in BODILESS and body is None:
-        body = "with a body that is no JSON object" if exchange.body else "without a body"
+        body = NO_OBJECT if exchange.body else "without a body"
         return f"{body}, and no rule of --map gives one"
     return ""
 
