@@ -201,7 +201,7 @@ def read_catalogue(located: Located, folder: Path, extending: tuple[Path, ...] =
     """
     name = located.data
     if not isinstance(name, str):
-        return validate(Catalogue, extended(located, folder, extending))
+        return _read_terms(extended(located, folder, extending))
     if name in CATALOGUES:
         return shipped_catalogue(name)
     path = folder / name
@@ -210,10 +210,24 @@ def read_catalogue(located: Located, folder: Path, extending: tuple[Path, ...] =
             raise located.error(f"no such file as {str(path)!r}; the path is relative to {str(folder)!r}")
         if path.resolve() in extending:
             raise located.error(f"{name} extends itself; name another catalogue")
-        return validate(Catalogue, catalogue_file(path, extending))
+        return _read_terms(catalogue_file(path, extending))
     raise located.error(
         f"expected one of {', '.join(CATALOGUES)}, or a catalogue's YAML file, found {name!r}"
         f"{near(name, CATALOGUES)}"
+    )
+
+
+def _read_terms(located: Located) -> Catalogue:
+    """Return a catalogue; of one that only lacks most of its fields it is said how to change another."""
+    try:
+        return validate(Catalogue, located)
+    except BadInput as error:
+        lines = str(error).splitlines()
+        if not all(line.endswith("is missing; add it") for line in lines) or NO_TERMS & located.data.keys():
+            raise
+    raise located.error(
+        "a catalogue that extends none is written whole; add extends: illustrative to change what that "
+        "sells, or set one value as --set policy.catalogue.plans.PLAN.FIELD=VALUE"
     )
 
 
@@ -230,11 +244,6 @@ def extended(located: Located, folder: Path, extending: tuple[Path, ...] = ()) -
     Mappings are merged, without what is null, and all else is replaced.
     """
     if not isinstance(located.data, dict) or "extends" not in located.data:
-        if isinstance(located.data, dict) and "plans" in located.data and not NO_TERMS & located.data.keys():
-            raise located.error(
-                "a catalogue that extends none is written whole; add extends: illustrative to change what "
-                "that sells, or set one value as --set policy.catalogue.plans.PLAN.FIELD=VALUE"
-            )
         return located
     base = read_catalogue(located["extends"], folder, extending)
     own = {"name": f"{base.name}, changed", **located.without("extends").data}
