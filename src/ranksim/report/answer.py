@@ -247,7 +247,7 @@ def show_answer(
     """Print an answer, as text or as JSON, and write it into the directory `out`, if there is one.
 
     `most` bounds the rows that are printed of each table, and `tables` names those that are, if any; `basis`
-    is as in `ReadyAnswer.write`. Raises BadInput for a table that there is not, once the answer is given.
+    is as in `ReadyAnswer.write`. Of a table that has no rows to show that is told.
     """
     if out is not None:
         answer.write(out, plots, basis)
@@ -256,11 +256,10 @@ def show_answer(
         return
     views = answer.views()
     names = [*dict.fromkeys(view.table for view in views)]
-    unknown = next((name for name in tables if name not in (ALL, *names)), None)
-    tables = tables if unknown is None else ()
     more = [] if tables else further(views, f"--tables NAME shows one, --tables {ALL} shows all")
+    if absent := [name for name in tables if name not in (ALL, *names)]:
+        of = ", ".join(names) or "no table"
+        more.append(f"No rows to show: {', '.join(absent)}; this answer has {of}.")
     print_out(printed(answer.sentence, answer.notes, requested(views, tables), most, more))
     if out is not None:
         print_out(f"\nWritten to {out}\n")
-    if unknown is not None:
-        raise BadInput(f"--tables: expected {ALL} or {one_among(names, unknown)}")

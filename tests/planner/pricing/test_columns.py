@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from exchanges import Line, call, recorded
 from recorded_calls import generated
+from typer.testing import CliRunner
 
 import ranksim as rs
+from ranksim.cli import app
 from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
 from ranksim.core.contract.policy import Policy, shipped_catalogue
 from ranksim.core.errors import BadInput
@@ -245,8 +247,24 @@ def test_a_table_of_something_else(tmp_path: Path) -> None:
     import pyarrow.parquet
 
     pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), tmp_path / "x.parquet")
-    with pytest.raises(BadInput, match="make them with ranksim price import"):
+    remedy = "price import .*x.parquet --columns calls.parquet, and give these; --columns-are"
+    with pytest.raises(BadInput, match=remedy):
         read_columns(tmp_path / "x.parquet")
+
+
+def test_an_import_replaces_no_file_of_another_kind(tmp_path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    path = tmp_path / "export.parquet"
+    words = ["price", "import", str(EXAMPLES / "trace.jsonl"), "--columns", str(path)]
+    for _ in range(2):  # and again, over columns
+        assert CliRunner().invoke(app, words).exit_code == 0
+    pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), path)
+    before = path.read_bytes()
+    refused = CliRunner().invoke(app, words)
+    assert (refused.exit_code, path.read_bytes()) == (2, before)
+    assert f"{path}: is there already and no file of ranksim price import" in refused.stderr
 
 
 def test_reads_are_reads() -> None:

@@ -59,7 +59,7 @@ def test_people_are_told_what_differs_and_each_number_once() -> None:
     assert found.sentence.endswith("; 100 % of them meet cost_cap_reached, under A 0 %.")
     views = {view.title: view for view in found.views()}
     money = [(row[0], row[1], row[-1]) for row in views["Money"].rows]
-    changes = (("revenue (invoices)", "−100.00"), ("provider cost", "−21.00"), ("margin", "−79.00"))
+    changes = (("revenue (by the day)", "−100.00"), ("provider cost", "−21.00"), ("margin", "−79.00"))
     assert money == [(plan, name, f"{by} USD") for plan in ("flat", "all") for name, by in changes]
     assert {row[1] for row in views["Customers refused"].rows} == {
         "hit any", "hit cost cap reached", "wants more",

@@ -177,6 +177,21 @@ def save_columns(
         save_csv([{"number": number, "name": name} for name, number in number.items()], Path(names))
 
 
+def check_replaced(path: Path) -> None:
+    """Raise BadInput for a file that columns would replace, unless it has columns itself, or nothing."""
+    parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
+    if not path.is_file() or not path.stat().st_size:
+        return
+    try:
+        own = COLUMNS_KEY in (parquet.read_schema(path).metadata or {})
+    except (OSError, ValueError):  # not of Parquet, or not complete
+        own = False
+    if not own:
+        raise BadInput(
+            f"{path}: is there already and no file of ranksim price import; give another path to write to"
+        )
+
+
 ACCOUNTS = TypeAdapter(tuple[ColumnAccount, ...])
 
 
@@ -214,14 +229,16 @@ def read_columns(path: str | Path, names: dict[str, str] | str | Path | None = N
     path = Path(path)
     parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
     arrow = imported("pyarrow", "columns need pyarrow", "plots")
+    none = (
+        f"{path}: no columns of recorded calls; make them with ranksim price import {path} --columns "
+        "calls.parquet, and give these; --columns-are FIELD=COLUMN,… tells how columns of yours are named"
+    )
     if path.is_file() and not is_parquet(path):
-        raise BadInput(
-            f"{path}: no columns of recorded calls; make them with ranksim price import {path} --columns "
-            "calls.parquet, and give these"
-        )
+        raise BadInput(none)
     try:
         file = parquet.ParquetFile(path)
-        header = json.loads((file.schema_arrow.metadata or {})[COLUMNS_KEY])
+        stated = (file.schema_arrow.metadata or {}).get(COLUMNS_KEY, b"{}")
+        header = json.loads(stated)
         if header["version"] != VERSION or set(file.schema_arrow.names) != set(COLUMNS):
             raise KeyError
         accounts = ACCOUNTS.validate_json(json.dumps(header["accounts"]))
@@ -230,10 +247,8 @@ def read_columns(path: str | Path, names: dict[str, str] | str | Path | None = N
     except (OSError, arrow.ArrowException) as error:
         raise BadInput(f"{path}: expected columns of recorded calls as Parquet ({error})") from None
     except (KeyError, TypeError, ValueError):
-        raise BadInput(
-            f"{path}: expected columns of version {VERSION}; make them with "
-            f"ranksim price import … --columns {path}"
-        ) from None
+        older = f"{path}: expected columns of version {VERSION}; make them again with ranksim price import"
+        raise BadInput(none if stated == b"{}" else older) from None
 
     def chunks() -> Iterator[Records]:
         for batch in parquet.ParquetFile(path).iter_batches(batch_size=CHUNK):

@@ -67,7 +67,7 @@ def import_recording(
     from ranksim.core.extras import imported
     from ranksim.core.files import check_outputs
     from ranksim.planner.pricing.back_test import read_accounts
-    from ranksim.planner.pricing.columns import save_columns
+    from ranksim.planner.pricing.columns import check_replaced, save_columns
     from ranksim.planner.pricing.importing import columns_of
     from ranksim.planner.pricing.recorded_sides import reasons_text
     from ranksim.planner.pricing.recording import read_recording, read_rules
@@ -75,6 +75,7 @@ def import_recording(
 
     imported("pyarrow", "columns need pyarrow", "plots")
     check_outputs((columns, names), (recording, accounts, rules))
+    check_replaced(columns)
     described = {} if accounts is None else read_accounts(accounts)
     texts = filter(None, columns_are.split(","))
     fields = read_pairs("--columns-are", "FIELD=COLUMN such as time=ts", texts)

@@ -66,6 +66,10 @@ METRICS: dict[str, str] = {
 a customer; shares are of customers: `negative` whose margin is below 0, `hit_CODE` who met that refusal,
 `wants_more` for whom the plan was not enough."""
 
+WORDS = {**HEADINGS, "revenue": "revenue (by the day)"}
+"""Metrics whose name alone does not say what they are: plans and add-ons are paid by the day, as none is
+invoiced."""
+
 PRICED = ("revenue", "plan_prices", "add_ons", "margin", "negative")
 """The metrics of which nothing is known where a price is not."""
 
@@ -234,7 +238,7 @@ def paired_row(pairs: PairedDifference, unit: str, unchanged: bool) -> Row:
 def readable(row: Row) -> Row:
     """Return a row for people: its metric in words, and the interval of its difference."""
     return row | {
-        "metric": HEADINGS.get(row["metric"], row["metric"].replace("_", " ")),
+        "metric": WORDS.get(row["metric"], row["metric"].replace("_", " ")),
         "difference_low": row["low"],
         "difference_high": row["high"],
     }
