@@ -116,11 +116,11 @@ def test_slots_and_cost_are_those_of_the_world_but_for_what_is_told(scenario: rs
     scenario = scenario.model_copy(update={"clients": ranks, "length": longer})
     seen, plan, load = simulated(scenario), agency(scenario), workload_of(scenario)
     tracked = next(use for use in plan.limits if use.now.name == TRACKED)
-    assert seen.metric(f"slots.{ACCOUNT}.max_used").mean == tracked.now.need + load.left_out.slots
-    assert any(note.startswith("Left out") for note in load.notes) is bool(scenario.timeline)
+    assert seen.metric(f"slots.{ACCOUNT}.max_used").mean == tracked.now.need
+    assert any(note.startswith("Simulated once: ") for note in load.notes) is bool(scenario.timeline)
     spent = seen.metric(f"spend.{ACCOUNT}.max").mean
     assert spent is not None
-    most = plan.now.cost + load.left_out.spent
+    most = plan.now.cost
     later = any(one.starts.on(scenario.start) > scenario.start for one in ranks.values())
     assert any(" begins " in note for note in load.notes) is later
     lost = begun(seen) < sum(asked(scenario).values()) or seen.metric("calls.joined").mean

@@ -85,16 +85,16 @@ def test_work_of_clients_is_counted_by_hand() -> None:
     runs = load.starts[0]
     assert (runs.kind, runs.domains, runs.spread, runs.tries) == ("rank_run", 4, 5 * MINUTE, 5)
     found = uses(fit(load))
-    assert found["keyword slots"].now.need == 1250 + 5 * 125
+    assert found["keyword slots"].now.need == 1250 + 5 * 125 + 100
     assert found["keyword_brief_refreshes a week"].now.need == 40
     # 31 nights of 1,250 pages; 5 weeks × 2 crawls × 100 pages; 5 weeks × 40 briefs
     costs = rs.Policy().catalogue.unit_costs
     spent = 31 * 1250 * costs.rank_run_page + 1000 * costs.crawl_page + 200 * costs.keyword_brief
-    assert found["provider cost a month"].now.need == spent
+    assert found["provider cost a month"].now.need == spent + load.left_out.spent
     assert load.notes == (
         "A crawl is taken to have 100 pages: no scenario says it, --pages does.",
-        "Left out: what these clients spend: adds. Simulated once, that comes to 100 slots and 0.64 USD a "
-        "month more, in the month of most.",
+        "Simulated once: what these clients spend: adds. That comes to 100 slots and 0.64 USD a month more, "
+        "in the month of most; every size counts it.",
     )
     assert (load.left_out.slots, load.left_out.metrics["keyword_brief_refreshes"]) == (100, 0)
 
@@ -272,7 +272,7 @@ def test_the_largest_portfolio_of_an_account_counts_what_it_does() -> None:
     answer = largest(load, "pro", grow="domains")
     assert (answer.most, answer.binding.name) == (50 * 4 // 40, "keyword_brief_refreshes a week")
     assert {room.limit.name: room.allows for room in answer.limits}["keyword slots"] == 10
-    assert limits_need(load.of_domains(10)) == math.ceil(2.5 * (1250 + 5 * 125))
+    assert limits_need(load.of_domains(10)) == math.ceil(2.5 * (1250 + 5 * 125)) + 100
     words = largest(load, "pro")
     most = {room.limit.name: room.allows for room in words.limits}["keyword slots"]
     assert most is not None
@@ -466,13 +466,13 @@ def test_a_timeline_is_left_out_and_told(count: int) -> None:
     )
     assert load.left_out.slots == 2 * 6 * count
     answer = fit(scenario)
-    assert (
-        f"Left out: 2 × add_keywords of the timeline. Simulated once, that comes to {12 * count:,} slots"
-        in (" ".join(answer.notes))
+    assert f"Simulated once: 2 × add_keywords of the timeline. That comes to {12 * count:,} slots" in (
+        " ".join(answer.notes)
     )
-    beyond = "With what is left out it does not: keyword slots" in answer.sentence  # 50 slots of free
-    assert beyond is (count == 100)
-    assert fit(scenario).rows() == fit(still).rows()
+    plan = "free" if count == 1 else "pro"  # 30 slots and 12 are no more than 50
+    assert answer.verdict.startswith(f"the plan {plan} fits")
+    assert [month.choice for month in fit(scenario, growth="1,1").months] == [plan, plan]
+    assert fit(still).verdict.startswith("the plan free fits")
 
 
 def test_a_client_that_stops_is_counted_for_as_long_as_it_works() -> None:
@@ -640,7 +640,7 @@ def test_clients_of_hosts_that_the_timeline_adds_are_left_out_for_a_month() -> N
     load = workload_of(rs.Scenario.parse(f"{APART}  c: {late}\ntimeline: [{added}]\n"))
     assert load.left_out.slots == 12
     assert load.left_out.spent == 31 * 12 * rs.Policy().catalogue.unit_costs.rank_run_page
-    assert f"{units.usd(load.left_out.spent)} a month more, in the month of most." in load.notes[-1]
+    assert f"{units.usd(load.left_out.spent)} a month more, in the month of most; every" in load.notes[-1]
 
 
 @pytest.mark.fact("S109")
@@ -651,4 +651,3 @@ def test_a_plan_that_fits_with_add_ons_breaks_with_them() -> None:
     answer = fit(scenario, growth=1)
     need = uses(answer)["keyword_brief_refreshes a week"]
     assert (need.now.exceeded, need.breaks_at) == (False, 4)
-    assert "With what is left out" not in answer.sentence

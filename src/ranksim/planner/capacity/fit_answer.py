@@ -20,7 +20,7 @@ from ranksim.planner.capacity.growth import (
     until_view,
 )
 from ranksim.planner.capacity.later import LATER, LaterSizes, later_sentence, later_view
-from ranksim.planner.capacity.limits import CAPABILITY_OF, MOST, SPEND, TRACKED, Limit
+from ranksim.planner.capacity.limits import CAPABILITY_OF, MOST, SPEND, Limit
 from ranksim.planner.capacity.plan_size import Size, add_ons_text, cheapest, factor_text, plan_text, used_text
 from ranksim.planner.capacity.workload import Workload
 from ranksim.report import units
@@ -231,7 +231,7 @@ class Fit(ReadyAnswer):
             f"{units.usd(best.now.cost)}."
         )
         later = "" if self.months else self._later
-        return " ".join(part for part in (fits, self._beyond(best), self._growth(best), later, lost) if part)
+        return " ".join(part for part in (fits, self._growth(best), later, lost) if part)
 
     @property
     def _later(self) -> str:
@@ -247,17 +247,6 @@ class Fit(ReadyAnswer):
     def _ever(self) -> bool:
         """Whether in any month a plan fits."""
         return any(month.plan for month in self.months)
-
-    def _beyond(self, best: PlanFit) -> str:
-        """What the plan has not enough of for what is left out, too, which the notes tell."""
-        out = self.load.left_out
-        more = {TRACKED: out.slots, SPEND: out.spent}
-        short = [
-            use.now.name
-            for use in best.limits
-            if use.now.need + more.get(use.now.name, out.metrics.get(use.now.metric, 0)) > use.now.there
-        ]
-        return f"With what is left out it does not: {' and '.join(short)} would be too much." if short else ""
 
     def _nearness(self, plan: PlanFit) -> tuple[float, int, bool, int]:
         """How far a plan that does not fit would reach; of equals what lacks least."""

@@ -18,7 +18,7 @@ from ranksim.core.contract.facts import CHECK_OF
 from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.planner.capacity.common import expect, expect_one_of
-from ranksim.planner.capacity.workload import MONTH, Number, Used, Workload
+from ranksim.planner.capacity.workload import MONTH, Number, Uncounted, Used, Workload
 from ranksim.report import units
 
 Quantity = Literal["count", "money", "duration"]
@@ -59,7 +59,8 @@ def plan_limits(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | No
     """Return every limit of a plan, with what a workload needs of it, in the order of the checks.
 
     Needed is what a longest month asks for at most or, where it is more, the present one, of which something
-    is used; with `elapsed` (µs) what is asked for in so much of the present month, by the calendar. No work
+    is used; with `elapsed` (µs) what is asked for in so much of the present month, by the calendar. What a
+    workload leaves out is needed in a longest month, too, whatever its size. No work
     is refused while no need exceeds what there is; the ceiling, where a job that crosses it completes (U48
     "at_ceiling"), lets pass less than one job more.
     """
@@ -124,10 +125,15 @@ def provider_cost(
 
 def _spent(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None) -> int:
     """What the work of an ordinary month costs so far, or of the present one, if it is more."""
-    spent = provider_cost(load, plan, policy, *_month(elapsed))
+    spent = provider_cost(load, plan, policy, *_month(elapsed)) + _beside(load, elapsed).spent
     if load.used is None:
         return spent
     return max(spent, load.used.spent + provider_cost(load, plan, policy, *_rest(load.used, elapsed)))
+
+
+def _beside(load: Workload, elapsed: Micros | None) -> Uncounted:
+    """What a workload leaves out, of a longest month; when in the present one it comes nobody says."""
+    return load.left_out if elapsed is None else Uncounted()
 
 
 def _month(elapsed: Micros | None) -> tuple[Micros, Micros | None]:
@@ -149,6 +155,7 @@ def _quotas(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None) 
         month, since = _month(elapsed)
         period = min(month, length)
         need = math.ceil(load.count(quota.consumed_by, period, None if since is None else month - period))
+        need += _beside(load, elapsed).metrics.get(metric, 0)
         if load.used is not None and metric in load.used.metrics:
             passed = load.used.week if quota.period == "week" else load.used.month
             rest, since = _rest(load.used, elapsed)
@@ -167,7 +174,7 @@ def _quotas(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None) 
 
 def _slots(load: Workload, elapsed: Micros | None) -> int:
     """Slots in use when so much of a month has gone: words that were replaced are held (S26)."""
-    held = _added(load, *_month(elapsed))
+    held = _added(load, *_month(elapsed)) + _beside(load, elapsed).slots
     if load.used is not None:
         held = max(held, load.used.held + _added(load, *_rest(load.used, elapsed)))
     return math.ceil(load.slots + held)

@@ -265,7 +265,7 @@ def _size(load: Workload, plan: Plan, policy: Policy, loses_starts: bool) -> Siz
     price = (
         policy.catalogue.price_of(plan.name, bought) if policy.catalogue.knows_price_of(plan.name) else None
     )
-    cost = provider_cost(load, plan, policy)
+    cost = provider_cost(load, plan, policy) + load.left_out.spent
     return Size(load.domains, fits, helps if fits else {}, price if fits else None, cost, tuple(breaks))
 
 

@@ -142,7 +142,9 @@ class OwnAccount:
                 if (changed := getattr(scenario.policy, section)) != getattr(self.policy, section)
             }
             then = policy.model_copy(update=changes)
-            load = self._counted(scenario.model_copy(update={"policy": then}))
+            load = replace(
+                self._counted(scenario.model_copy(update={"policy": then})), left_out=self.load.left_out
+            )
             month = 1 + months_between(self.now, at)
             yield Later(at, month, {each.path: each.value for each in sets}, replace(load, used=None), then)
 
@@ -311,8 +313,10 @@ class OwnAccount:
             f"{units.write('money', left_out.spent)} a month",
             *(f"{count:,} {metric}" for metric, count in left_out.metrics.items() if count),
         ]
-        comes_to = f"Simulated once, that comes to {' and '.join(amounts)} more, in the month of most."
-        return left_out, (f"Left out: {'; '.join(what)}. {comes_to}",)
+        what_it_is = (
+            f"That comes to {' and '.join(amounts)} more, in the month of most; every size counts it."
+        )
+        return left_out, (f"Simulated once: {'; '.join(what)}. {what_it_is}",)
 
     @property
     def notes(self) -> tuple[str, ...]:
