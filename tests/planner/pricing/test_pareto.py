@@ -144,7 +144,8 @@ def test_what_blue_means_stands_above_the_names_and_not_in_the_title() -> None:
 def test_the_plot_names_points_by_their_values_and_the_values_once() -> None:
     ax = found().plot("frontier", new_figure().subplots())
     *points, said = (text.get_text() for text in ax.texts)
-    assert said.startswith("named by flat.")
+    assert said.startswith("named by\nflat.")
+    assert ax.texts[-1].get_horizontalalignment() == "left"  # beside the Axes, where it covers no point
     assert points
     assert not any("flat." in point for point in points)
     numbers = [point for point in points if point.isdigit()]
