@@ -103,7 +103,7 @@ def test_columns_of_the_same_calls(page: Page) -> None:
 
 
 @pytest.mark.example(
-    "docs/pricing.md", '(sought.best["plans.starter.price"], sought.best[allowance]) == ("39 USD", "15")'
+    "docs/pricing.md", '(sought.best["plans.starter.price"], sought.best[allowance]) == (39 * USD, 15)'
 )
 def test_the_best_catalogue_for_the_customer_of_the_trace(page: Page) -> None:
     """Of those under which nothing is refused, the one that leaves most; both serve the same calls."""
@@ -119,7 +119,7 @@ def test_the_best_catalogue_for_the_customer_of_the_trace(page: Page) -> None:
     found = {
         name.rpartition(".")[2]: value for name, value in sought.best.items() if name.startswith("plans.")
     }
-    assert found == {"price": f"{price} USD", "limit": str(briefs)} == {"price": "39 USD", "limit": "15"}
+    assert found == {"price": price * USD, "limit": briefs} == {"price": 39 * USD, "limit": 15}
 
 
 @pytest.mark.example("docs/pricing.md", 'tested.left_out == { "by a GraphQL document": 1,')
@@ -156,5 +156,5 @@ def test_an_access_log(command: Callable[..., Any]) -> None:
         elif (method, path) == ("GET", "/v1/domains"):
             expected.append((status, 200, 200, ""))
     assert rows == expected
-    assert "A answers 80 %" in found["notes"][1]
+    assert any("A answers 80 %" in note for note in found["notes"])
     assert sum(recorded == a for recorded, a, _, _ in rows) / len(rows) == 0.8
