@@ -153,7 +153,7 @@ def test_what_a_timeline_sets_is_what_a_scenario_states_from_then_on(
     if "rates" in path:  # what is simulated of the other actions is so at the rates that it begins with
         scenario = scenario.model_copy(update={"timeline": ()})
     change = {"at": at, "do": "set", "path": path, "value": value}
-    timeline = [*scenario.model_dump(mode="json", exclude_unset=True)["timeline"], change]
+    timeline = [*scenario.model_dump(mode="json")["timeline"], change]
     before, answer = (
         fit(one, growth=1) for one in (scenario, scenario.changed({"scenario.timeline": timeline}))
     )

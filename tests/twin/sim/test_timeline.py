@@ -224,6 +224,17 @@ def test_domains_that_are_added_at_once_are_as_if_they_had_been_there() -> None:
 
 
 @pytest.mark.parametrize(
+    "said", [{"domains": 4}, {"domains": ["new.example"]}, {"keywords": 3}, {"scans": [{}]}]
+)
+def test_what_is_added_is_the_same_in_a_scenario_that_was_written_and_read(said: dict[str, Any]) -> None:
+    added = json.dumps([{"at": "1d", "do": "add_domains", "account": "us", **said}])
+    stated = Scenario.parse(GROWING % (2, "all") + f"timeline: {added}\n")
+    read = Scenario.parse(stated.model_dump_json())
+    assert (read, read.model_dump_json()) == (stated, stated.model_dump_json())
+    assert run(read, replications=1).to_json() == run(stated, replications=1).to_json()
+
+
+@pytest.mark.parametrize(
     ("of", "runs"),
     [("all", 3 + 5 + 5 + 3), (2, 4 * 2), (4, 3 + 4 + 4 + 3), ("[big.example]", 4),
      ("[site5.us.example, big.example]", 1 + 2 + 2 + 1), ("[new.example]", 0)],

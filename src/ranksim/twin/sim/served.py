@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -45,12 +44,6 @@ def faults_at(scenario: Scenario, now: Micros) -> list[tuple[Micros, FaultRule]]
         elif isinstance(action, ClearFaults):
             faults.clear()
     return [(since, rule) for since, rule in faults if rule.lasts is None or now < since + rule.lasts]
-
-
-def text_of(scenario: Scenario) -> str:
-    """Return a scenario as JSON, which reads as the same: what an action leaves out is left out."""
-    timeline = [action.model_dump(mode="json", exclude_unset=True) for action in scenario.timeline]
-    return json.dumps({**scenario.model_dump(mode="json"), "timeline": timeline})
 
 
 class ServedTimeline:
@@ -187,7 +180,7 @@ class ScenarioOrigin:
     def __init__(self, scenario: Scenario, until: Micros | None = None) -> None:
         if until is not None and not scenario.start < until <= scenario.end:
             raise BadInput(f"until: expected an instant up to {iso(scenario.end)}, the end of the scenario")
-        self.source: tuple[str, Micros | None] = (text_of(scenario), until)
+        self.source: tuple[str, Micros | None] = (scenario.model_dump_json(), until)
         self.scenario, self.seed = scenario, scenario.seed
         self.start = scenario.start if until is None else until
         self.faults: Sequence[tuple[Micros, FaultRule]] = faults_at(scenario, self.start)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Annotated, Any, Literal, Protocol, assert_never
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from ranksim.core.callers.fault_rules import StatedFault
 from ranksim.core.callers.portfolio import (
@@ -95,6 +95,11 @@ class AddDomains(_OfAccount, PortfolioSpec):
     """Add domains, by number or by hosts, that track what those of the portfolio do unless it is said."""
 
     do: Literal["add_domains"]
+
+    @model_serializer(mode="wrap")
+    def _serialized(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        stated: dict[str, Any] = handler(self)  # what is left out is read back as it was left out
+        return {name: value for name, value in stated.items() if name in self.model_fields_set}
 
     def like(self, account: AccountSpec) -> PortfolioSpec:
         """Return what is added to an account, with what is not said as its portfolio says."""
