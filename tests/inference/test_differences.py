@@ -23,16 +23,16 @@ def test_amounts_have_students_interval_of_their_pairs() -> None:
     found = compared(MetricSample("mean", first), MetricSample("mean", second))
     expected = estimate([a - b for a, b in zip(first, second, strict=True)])
     assert (found.difference, found.low, found.high) == expected
-    assert (found.first, found.second, found.pairs) == (7.375, 5.75, 4)
+    assert (found.b, found.a, found.pairs) == (7.375, 5.75, 4)
 
 
 def test_replications_without_a_value_are_left_out() -> None:
     first, second = [5.0, None, 7.5, 8.0], [4.0, 7.0, None, 5.0, 6.0]
     found = compared(MetricSample("mean", first), MetricSample("mean", second))
-    assert (found.first, found.second, found.pairs) == (6.5, 4.5, 2)
+    assert (found.b, found.a, found.pairs) == (6.5, 4.5, 2)
     assert compared(MetricSample("mean", [None]), MetricSample("mean", [1.0])) == NOTHING
     trials = compared(MetricSample("share", [0.5, 0.0], [4, 0]), MetricSample("share", [0.25, 0.5], [4, 4]))
-    assert (trials.first, trials.second, trials.pairs) == (0.5, 0.25, 1)
+    assert (trials.b, trials.a, trials.pairs) == (0.5, 0.25, 1)
 
 
 def test_counts_that_agree_in_all_pairs_may_still_differ() -> None:
@@ -59,9 +59,9 @@ def test_shares_are_those_of_all_trials() -> None:
     first = MetricSample("share", [0.5, 0.1], [10, 30])
     second = MetricSample("share", [0.2, 0.1], [10, 30])
     found = compared(first, second)
-    assert (found.first, found.second) == pytest.approx((8 / 40, 5 / 40))
+    assert (found.b, found.a) == pytest.approx((8 / 40, 5 / 40))
     assert found.difference == pytest.approx(3 / 40)
-    assert interval(first).mean == found.first
+    assert interval(first).mean == found.b
 
 
 def test_shares_of_as_many_trials_differ_as_their_hits_do() -> None:

@@ -26,13 +26,13 @@ from ranksim.inference.means import estimate
 
 
 class PairedDifference(NamedTuple):
-    """First minus second: both means, the difference and the gain with their intervals, and how many pairs.
+    """B minus A: both means, the difference and the gain with their intervals, and how many pairs.
 
     All but `pairs` is None of nothing; see `gains` for what a gain is, None where differences do not vary.
     """
 
-    first: float | None
-    second: float | None
+    a: float | None
+    b: float | None
     difference: float | None
     low: float | None
     high: float | None
@@ -42,23 +42,21 @@ class PairedDifference(NamedTuple):
     pairs: int
 
 
-def compared(first: MetricSample, second: MetricSample, level: float = LEVEL) -> PairedDifference:
-    """Compare a metric of two points; replications where either has no value are left out."""
-    if not first.drawn and not second.drawn:
-        first, second = first.first(), second.first()
-    first, second = _paired(first, second)
-    if not first.values:
+def compared(b: MetricSample, a: MetricSample, level: float = LEVEL) -> PairedDifference:
+    """Compare a metric of B with A's; replications where either has no value are left out."""
+    if not b.drawn and not a.drawn:
+        b, a = b.first(), a.first()
+    b, a = _paired(b, a)
+    if not b.values:
         return PairedDifference(None, None, None, None, None, None, None, None, 0)
-    values, others = first.observed, second.observed
+    values, others = b.observed, a.observed
     won = estimate_gain(values, others, level)
-    if first.kind == "share" and first.trials is not None and second.trials is not None:
-        (hits, of), (other_hits, other_of) = first.hits, second.hits
+    if b.kind == "share" and b.trials is not None and a.trials is not None:
+        (hits, of), (other_hits, other_of) = b.hits, a.hits
         return PairedDifference(*_shares(hits, of, other_hits, other_of, level), *won, len(values))
-    pairs = [a - b for a, b in zip(values, others, strict=True)]
-    difference = (
-        excess(pairs, level) if first.kind == "count" else interval(MetricSample("mean", pairs), level)
-    )
-    return PairedDifference(fmean(values), fmean(others), *difference, *won, len(values))
+    pairs = [value - other for value, other in zip(values, others, strict=True)]
+    difference = excess(pairs, level) if b.kind == "count" else interval(MetricSample("mean", pairs), level)
+    return PairedDifference(fmean(others), fmean(values), *difference, *won, len(values))
 
 
 def _paired(first: MetricSample, second: MetricSample) -> tuple[MetricSample, MetricSample]:
@@ -101,8 +99,8 @@ def _shares(
     ]
     _, low, high = excess(excesses, level)
     if low is None or high is None:
-        return share, other_share, share - other_share, None, None
-    return share, other_share, share - other_share, max(-1.0, low / size), min(1.0, high / size)
+        return other_share, share, share - other_share, None, None
+    return other_share, share, share - other_share, max(-1.0, low / size), min(1.0, high / size)
 
 
 def excess(differences: Sequence[float], level: float = LEVEL) -> Estimate:

@@ -68,14 +68,14 @@ class MetricEstimate(Estimate):
 
 
 class MetricComparison(Sequence[Row]):
-    """Two results compared metric by metric: a sequence of rows, first minus second, as plain numbers.
+    """Two results compared metric by metric: a sequence of rows, B minus A, as plain numbers.
 
     Shown, and in `frame`, are first those metrics whose mean differs. Durations of rows are µs, money µUSD.
     """
 
-    def __init__(self, first: str, second: str, rows: Iterable[Row], remarks: Iterable[str] = ()) -> None:
-        self.first = first
-        self.second = second
+    def __init__(self, a: str, b: str, rows: Iterable[Row], remarks: Iterable[str] = ()) -> None:
+        self.a = a
+        self.b = b
         self.rows = tuple(rows)
         self.remarks = tuple(remarks)
 
@@ -110,7 +110,7 @@ class MetricComparison(Sequence[Row]):
         return len(self.rows)
 
     def __repr__(self) -> str:
-        return f"<Comparison of {self.first} with {self.second}: {self._counts()}>"
+        return f"<Comparison of {self.b} with {self.a}: {self._counts()}>"
 
     def _repr_html_(self) -> str:
         return fragment(self._title(), self.notes, self._views())
@@ -136,20 +136,20 @@ class MetricComparison(Sequence[Row]):
         return printed(self._title(), self.notes, self._views())
 
     def _title(self) -> str:
-        return f"{self.first} (first) compared with {self.second} (second)"
+        return f"{self.a} (A) against {self.b} (B)"
 
     def _views(self) -> list[View]:
         rows = [
             (
                 row["metric"],
-                units.write(row["unit"], row["first"]),
-                units.write(row["unit"], row["second"]),
-                units.write(row["difference_unit"], row["difference"], row["low"], row["high"]),
+                units.write(row["unit"], row["a"]),
+                units.write(row["unit"], row["b"]),
+                units.write(units.difference_of(row["unit"]), row["difference"], row["low"], row["high"]),
             )
             for row in self.tables["metrics"]
             if row["difference"]
         ]
-        view = View("What changed", ("metric", "first", "second", "difference"), 1, tuple(rows))
+        view = View("What changed", ("metric", "A", "B", "difference"), 1, tuple(rows))
         return [view] if rows else []
 
     def plot(self, name: str = "changed", ax: Axes | None = None) -> Axes:
@@ -162,15 +162,15 @@ class MetricComparison(Sequence[Row]):
             raise BadInput(f"plot: expected changed, found {name!r}")
         rows = self._drawable()
         if not rows:
-            raise BadInput(f"plot: no metric of {self.second!r} changed by a percentage; `frame()` has all")
+            raise BadInput(f"plot: no metric of {self.a!r} changed by a percentage; `frame()` has all")
         from ranksim.report.figure import BLUE, new_figure, or_value, plain_axes, title
 
         ax = new_figure().subplots() if ax is None else ax
         for place, row in enumerate(reversed(rows)):
-            least = -math.inf if row["unit"] == "money" else -row["second"]  # a margin may be a loss
+            least = -math.inf if row["unit"] == "money" else -row["a"]  # a margin may be a loss
             ends = (max(least, or_value(row[end], row["difference"])) for end in ("low", "high"))
-            ax.plot([100 * end / row["second"] for end in ends], [place, place], color=BLUE, linewidth=2)
-            ax.plot(100 * row["difference"] / row["second"], place, "o", color=BLUE, markersize=5)
+            ax.plot([100 * end / row["a"] for end in ends], [place, place], color=BLUE, linewidth=2)
+            ax.plot(100 * row["difference"] / row["a"], place, "o", color=BLUE, markersize=5)
         ax.set_yticks(range(len(rows)), [row["metric"] for row in reversed(rows)])
         ax.axvline(0, color="0.6", linewidth=0.8)
         ax.set_xlabel("change, %")
@@ -183,7 +183,7 @@ class MetricComparison(Sequence[Row]):
     def _drawable(self) -> list[Row]:
         """The rows of what changed most in per cent, as many as a figure shows."""
         rows = filter(_has_percentage, self.changed)
-        return sorted(rows, key=lambda row: -abs(row["difference"] / row["second"]))[:MOST_DRAWN]
+        return sorted(rows, key=lambda row: -abs(row["difference"] / row["a"]))[:MOST_DRAWN]
 
     def frame(self, name: str = "metrics", integers: bool = False) -> pd.DataFrame:
         """Return all rows as a pandas frame, those that changed first; as `metrics.UNIT` those of one unit.
@@ -195,14 +195,14 @@ class MetricComparison(Sequence[Row]):
         rows = rows_named(self.tables, name)
         frame: pd.DataFrame = pandas.DataFrame(rows)
         if rows and not integers:
-            frame = with_units_of_rows(frame, ["first", "second"])
+            frame = with_units_of_rows(frame, ["a", "b"])
             frame = with_units_of_rows(frame, ["difference", "low", "high"], "difference_unit")
         return with_number_ends(frame)
 
 
 def _has_percentage(row: Row) -> bool:
-    """Whether a change can be told in per cent of the second."""
-    return bool(row["second"]) and row["unit"] != "instant"
+    """Whether a change can be told in per cent of what was before."""
+    return bool(row["a"]) and row["unit"] != "instant"
 
 
 def _may_be_chance(row: Row) -> bool:

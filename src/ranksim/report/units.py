@@ -44,8 +44,13 @@ def percentage_points(value: Number) -> str:
 
 
 def difference_of(quantity: str) -> str:
-    """The quantity that differences of a quantity are: of shares points, of instants durations."""
+    """The quantity that differences of a quantity are told in: of shares points, of instants durations."""
     return {"share": "points", "instant": "duration"}.get(quantity, quantity)
+
+
+def difference_unit(unit: str) -> str:
+    """The unit that differences of numbers of a unit have: of instants durations, and else the same."""
+    return "duration" if unit == "instant" else unit
 
 
 def gain(value: Number | None, low: Number | None = None, high: Number | None = None) -> str:

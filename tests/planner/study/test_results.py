@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from statistics import variance
+from statistics import fmean, variance
 from types import ModuleType
 from typing import Any
 
@@ -57,9 +57,10 @@ def test_a_comparison_tells_what_common_random_numbers_gained(result: StudyResul
     [row] = [
         row
         for row in result.tables["comparisons"]
-        if (row["first"], row["second"], row["metric"]) == ("workers=2", "workers=1", "own")
+        if (row["point"], row["against"], row["metric"]) == ("workers=2", "workers=1", "own")
     ]
-    assert own == row | {"first": row["first_mean"], "second": row["second_mean"]}
+    assert own == row
+    assert (row["a"], row["b"]) == (fmean(b for _, b in pairs), fmean(a for a, _ in pairs))
 
 
 def test_the_headline_of_several_points_is_the_greatest_difference(study: Make) -> None:
@@ -151,11 +152,11 @@ def test_figures_of_points_begin_at_zero_and_tell_their_finding(result: StudyRes
 
 def test_differences_of_shares_are_in_percentage_points(result: StudyResult) -> None:
     row: dict[str, Any] = {
-        "first": "b",
-        "second": "a",
+        "point": "b",
+        "against": "a",
         "metric": "hit",
         "unit": "share",
-        "difference_unit": "points",
+        "difference_unit": "share",
     }
     row |= {"difference": 0.035, "low": 0.03, "high": 0.04}
     axes = new_figure().subplots()
@@ -170,7 +171,7 @@ def test_names_of_points_leave_room_for_the_title(result: StudyResult) -> None:
     row: dict[str, Any] = {"metric": "jobs.rank_run.wait.p95", "unit": "count", "difference_unit": "count"}
     row |= {"difference": -3, "low": -4, "high": -2}
     sides = [
-        {"first": f"longer, workers=1, keywords={n}", "second": f"now, keywords={n}"} for n in (1000, 2000)
+        {"point": f"longer, workers=1, keywords={n}", "against": f"now, keywords={n}"} for n in (1000, 2000)
     ]
     axes = new_figure().subplots()
     PLOTS["comparisons"](result.study, [row | of for of in sides], axes)

@@ -129,13 +129,13 @@ def test_a_comparison_shows_what_changed_and_its_frame_has_units(result: rs.Resu
     frame = compared.frame().set_index("metric")
     assert frame.index[: len(changed)].tolist() == changed
     wait = frame.loc["jobs.rank_run.wait.p95"]
-    assert wait["first"] < wait["second"] < 20 * 60
-    assert wait["difference"] == pytest.approx(wait["first"] - wait["second"])
+    assert wait["b"] < wait["a"] < 20 * 60
+    assert wait["difference"] == pytest.approx(wait["b"] - wait["a"])
     disabled = compared.frame("metrics.instant").set_index("metric").loc["endpoints.erp.disabled_at"]
-    assert disabled["first"].date().isoformat() == "2026-01-07"
+    assert disabled["b"].date().isoformat() == "2026-01-07"
     assert isinstance(disabled["difference"], pd.Timedelta)
     raw = compared.frame(integers=True).set_index("metric")
-    assert raw["first"]["jobs.rank_run.wait.p95"] == roomy.metric("jobs.rank_run.wait.p95").mean
+    assert raw["b"]["jobs.rank_run.wait.p95"] == roomy.metric("jobs.rank_run.wait.p95").mean
     assert "0 metrics of" in result.compare(result)._repr_html_()
 
 
@@ -145,9 +145,9 @@ def test_a_frame_of_one_unit_has_columns_of_one_type(result: rs.Result) -> None:
     for unit, kind in kinds.items():
         frame = compared.frame(f"metrics.{unit}")
         assert set(frame["unit"]) == {unit}
-        for column in ("first", "second", "difference", "low", "high"):
+        for column in ("a", "b", "difference", "low", "high"):
             assert frame[column].dtype.kind == kind, (unit, column)
-    assert compared.frame("metrics.instant")["first"].dtype.kind == "M"
+    assert compared.frame("metrics.instant")["b"].dtype.kind == "M"
     assert sum(len(compared.frame(f"metrics.{unit}")) for unit in (*kinds, "instant")) == len(compared)
     assert result.frame("totals.money")["unit"].eq("money").all()
     with pytest.raises(BadInput, match=r"frame: metrics has rows of .*duration.*, found 'minutes'"):
@@ -160,9 +160,9 @@ def test_a_comparison_draws_what_changed_most(result: rs.Result) -> None:
     axes = compared.plot()
     names = [label.get_text() for label in reversed(axes.get_yticklabels())]
     changed = {
-        row["metric"]: abs(row["difference"] / row["second"])
+        row["metric"]: abs(row["difference"] / row["a"])
         for row in compared.changed
-        if row["second"] and row["unit"] != "instant"
+        if row["a"] and row["unit"] != "instant"
     }
     assert names == sorted(changed, key=lambda name: -changed[name])[:12]
     assert axes.get_xlabel() == "change, %"
@@ -178,7 +178,7 @@ def test_a_comparison_says_how_much_of_it_chance_may_have_done() -> None:
         f"{len(compared.changed)} metrics of {len(compared)} changed, {len(chance)} of them perhaps by chance"
     )
     assert text in repr(compared)
-    assert compared.notes == (f"{text}.", "Nothing but the seed differs: 1 and 2.")
+    assert compared.notes == (f"{text}.", "Nothing but the seed differs: 2 and 1.")
     assert compared.notes[1] in compared.page(plots=False)
     assert compared.plot().get_title().replace("\n", " ").startswith(text)
 
@@ -188,12 +188,12 @@ def test_a_comparison_says_what_differs_and_what_is_paired() -> None:
     now = rs.run(scenario, seed=1, replications=3)
     capacity = {"scenario.pools.rank_run.capacity": 8}
     then = rs.run(scenario, seed=1, replications=2, settings=capacity)
-    differs = "What differs, first and second: scenario.pools.rank_run.capacity (8 and 3)."
-    pairs = "Of 2 and 3 replications the first 2 of both are compared."
+    differs = "What differs, A and B: scenario.pools.rank_run.capacity (3 and 8)."
+    pairs = "Of 3 and 2 replications the first 2 of both are compared."
     assert then.compare(now).notes[1:] == (differs, pairs)
     assert differs in then.compare(now).summary()
     unrelated = rs.run(scenario, seed=2, replications=3, settings=capacity).compare(now)
-    seeds = "Seeds differ, 2 and 1: pairs share no random numbers, so there is no gain."
+    seeds = "Seeds differ, 1 and 2: pairs share no random numbers, so there is no gain."
     assert unrelated.notes[1:] == (differs, seeds)
     assert {row["gain"] for row in unrelated} == {row["gain_high"] for row in unrelated} == {None}
     rates = {f"policy.facts.rates.{name}": 500 for name in ("read", "write", "expensive")}
@@ -203,10 +203,10 @@ def test_a_comparison_says_what_differs_and_what_is_paired() -> None:
 
 
 def test_no_wait_is_drawn_as_falling_by_more_than_all_of_it() -> None:
-    row = {"metric": "jobs.crawl.wait.max", "unit": "duration", "first": 1, "second": 10, "difference": -9}
+    row = {"metric": "jobs.crawl.wait.max", "unit": "duration", "a": 10, "b": 1, "difference": -9}
     gone = row | {
         "metric": "jobs.crawl.wait.p50",
-        "second": 0,
+        "a": 0,
         "difference": 1,
         "low": None,
     }  # nothing before

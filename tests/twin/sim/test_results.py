@@ -323,17 +323,17 @@ def test_an_unknown_metric_is_bad_input(name: str, message: str) -> None:
 def test_a_comparison_pairs_the_replications() -> None:
     first, second = result((20, 5), (30, 16), (40, 24)), result((20, 4), (30, 14), (40, 21))
     (row,) = first.compare(second, ["refusals.total"])
-    assert (row["first"], row["second"], row["difference"]) == (15, 13, 2)
+    assert (row["a"], row["b"], row["difference"]) == (13, 15, 2)
     assert (row["difference"], row["low"], row["high"]) == excess([1.0, 2.0, 3.0])
     assert row["gain"] == pytest.approx(91 + 73)
     assert row["gain_low"] < row["gain"] < row["gain_high"]
     assert (row["unit"], row["difference_unit"], row["pairs"]) == ("count", "count", 3)
 
 
-def test_shares_differ_in_points() -> None:
+def test_differences_of_shares_are_fractions_of_1_as_shares_are() -> None:
     first, second = result((20, 5), (30, 16)), result((20, 4), (30, 14))
     (row,) = first.compare(second, ["refusals.share"])
-    assert (row["unit"], row["difference_unit"]) == ("share", "points")
+    assert (row["unit"], row["difference_unit"]) == ("share", "share")
     assert row["difference"] == pytest.approx(21 / 71 - 18 / 68)
     assert row["low"] < row["difference"] < row["high"]
 

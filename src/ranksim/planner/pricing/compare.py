@@ -223,7 +223,8 @@ class Comparison(ComparisonAnswer):
 
     def _differs(self, row: Row) -> bool:
         """Whether a row says what no other does: a difference; of prices one that revenue has not, too."""
-        if not row["difference"] or units.write(row["difference_unit"], row["difference"]) == "0 points":
+        text = units.write(units.difference_of(row["unit"]), row["difference"])
+        if not row["difference"] or text == "0 points":
             return False
         revenue = self.row("revenue", row["plan"])["difference"] if row["metric"] == "plan_prices" else None
         return bool(row["difference"] != revenue)
@@ -234,7 +235,7 @@ class Comparison(ComparisonAnswer):
         in_note = len(of) == 1  # not in every row
         columns = dict.fromkeys(("plan", "metric", *(() if in_note else ("mean_of",))), "text")
         columns |= {"a": quantity, "b": quantity}
-        columns |= {"difference": "points" if quantity == "share" else quantity}
+        columns |= {"difference": units.difference_of(quantity)}
         note = f"{_MEANING[quantity]}; of {of.pop()}" if in_note else _MEANING[quantity]
         return views_of(title, rows, columns, f"{note}; where A and B differ.")
 

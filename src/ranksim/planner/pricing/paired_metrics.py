@@ -147,7 +147,7 @@ def _share(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) ->
         row |= with_ends(name, chance(int(hits.sum()), len(hits), level))
     some = [(float(a.mean()), float(b.mean())) for a, b in pairs if len(a)]
     won = estimate_gain([b for _, b in some], [a for a, _ in some], level)
-    row |= {"difference": difference, "difference_unit": "points", "low": low, "high": high}
+    row |= {"difference": difference, "difference_unit": "share", "low": low, "high": high}
     return row | with_ends("gain", won) | {"of": len(first), "base": "customers"}
 
 
@@ -229,7 +229,7 @@ def paired_row(pairs: PairedDifference, unit: str, unchanged: bool) -> Row:
     """
     if unchanged and pairs.difference == 0:
         pairs = pairs._replace(low=0.0, high=0.0)
-    row: Row = {"a": pairs.second, "b": pairs.first, "difference": pairs.difference, "difference_unit": unit}
+    row: Row = {"a": pairs.a, "b": pairs.b, "difference": pairs.difference, "difference_unit": unit}
     row |= {"low": pairs.low, "high": pairs.high}
     row |= with_ends("gain", (pairs.gain, pairs.gain_low, pairs.gain_high))
     return row | {"of": pairs.pairs, "base": "replications"}

@@ -80,17 +80,17 @@ def _points(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
 
 
 def _comparisons(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
-    baselines = list(dict.fromkeys(row["second"] for row in rows))
+    baselines = list(dict.fromkeys(row["against"] for row in rows))
     alone = len(baselines) == 1
-    names = [row["first"] if alone else f"{row['first']}\n− {row['second']}" for row in rows]
-    unit, of = rows[0]["difference_unit"], f" from {baselines[0]}" if alone else ""
+    names = [row["point"] if alone else f"{row['point']}\n− {row['against']}" for row in rows]
+    unit, of = units.difference_of(rows[0]["unit"]), f" from {baselines[0]}" if alone else ""
     _whiskers(ax, names, rows, "difference", unit, f"difference in {rows[0]['metric']}{of}")
     ax.axvline(0, color=GREY, linewidth=1, zorder=0)
     sure = [row for row in rows if row["low"] is not None and (row["low"] > 0 or row["high"] < 0)]
     most = max(sure or rows, key=lambda row: abs(row["difference"] or 0))
     size = units.write(unit, abs(most["difference"] or 0))
     more = "more" if (most["difference"] or 0) > 0 else "less"
-    sentence = f"{size} {more} {rows[0]['metric']} at {most['first']} than at {most['second']}"
+    sentence = f"{size} {more} {rows[0]['metric']} at {most['point']} than at {most['against']}"
     if not any(row["difference"] for row in rows):
         sentence = f"{rows[0]['metric']} is the same at every point"
     elif not sure and most["low"] is not None:

@@ -30,13 +30,13 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             title="Quantiles over replications",
         ),
         "comparisons": TableSpec(
-            {"first": "text", "second": "text", "metric": "text", "difference": "", "gain": "gain"},
-            others={"first_mean": "", "second_mean": ""},
-            headings={"first": "point", "second": "against", "gain": "variance reduction"},
+            {"point": "text", "against": "text", "metric": "text", "difference": "", "gain": "gain"},
+            others={"a": "", "b": ""},
+            headings={"gain": "variance reduction"},
             title="Comparisons",
             main="difference",
             columns=(
-                *("first", "second", "metric", "unit", "first_mean", "second_mean"),
+                *("point", "against", "metric", "unit", "a", "b"),
                 *("difference", "difference_unit", "low", "high", "gain", "gain_low", "gain_high", "pairs"),
             ),
         ),
@@ -78,7 +78,8 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
 )
 """The tables of a result. `low` and `high` are the ends of intervals; a quantile's may be None where there
 are too few replications, and an index's where the parameter changes nothing. Durations are µs, money µUSD;
-shares are fractions of 1, and so are points, the unit of their differences."""
+shares are fractions of 1, and so are their differences. In `comparisons` B is the `point`, A what it is held
+`against`; `a` and `b` are their means, and the `difference` is b − a."""
 
 COMPARED = (
     "On common random numbers. So many times more runs on independent ones would give the same interval; "
@@ -140,10 +141,10 @@ def study_sentence(study: CheckedSpec, tables: Tables) -> str:
 
 
 def _of_comparison(row: Row) -> str:
-    changed = units.write(row["difference_unit"], row["difference"], row["low"], row["high"])
-    first, second = (units.write(row["unit"], row[f"{side}_mean"]) for side in ("first", "second"))
+    changed = units.write(units.difference_of(row["unit"]), row["difference"], row["low"], row["high"])
+    a, b = (units.write(row["unit"], row[side]) for side in "ab")
     return (
-        f"The {metric_words(row['metric'])}: {first} at {row['first']} and {second} at {row['second']}, a "
+        f"The {metric_words(row['metric'])}: {b} at {row['point']} and {a} at {row['against']}, a "
         f"difference of {changed}."
     )
 
@@ -222,7 +223,7 @@ def _quantile(row: Row) -> Row:
 
 def _difference(row: Row) -> Row:
     gain = units.gain(row["gain"], row["gain_low"], row["gain_high"])
-    return {**row, "unit": row["difference_unit"], "gain": gain}
+    return {**row, "unit": units.difference_of(row["unit"]), "gain": gain}
 
 
 def _changes(row: Row) -> Row:

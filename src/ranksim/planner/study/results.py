@@ -24,7 +24,7 @@ from ranksim.report.measured import MetricComparison
 from ranksim.report.page import tables_page
 from ranksim.report.table_spec import Row, Tables
 from ranksim.report.tables import View, fragment
-from ranksim.report.units import difference_of, many
+from ranksim.report.units import difference_unit, many
 from ranksim.twin.sim.scenario_fields import ScenarioFields, scenario_notes
 
 if TYPE_CHECKING:
@@ -137,15 +137,14 @@ class StudyResult(ReadyAnswer):
             )
         return self._samples[point][metric]
 
-    def compare(self, first: str, second: str, metrics: Iterable[str] | None = None) -> MetricComparison:
-        """Compare two points, first minus second, metric by metric, as `Result.compare` does two results.
+    def compare(self, point: str, against: str, metrics: Iterable[str] | None = None) -> MetricComparison:
+        """Compare a point (b) with another (a), metric by metric, as `Result.compare` does two results.
 
-        Raises BadInput for a point or metric that there is not.
+        Rows are those of the table `comparisons`. Raises BadInput for a point or metric that there is not.
         """
         names = self.study.measured if metrics is None else tuple(metrics)
-        rows = [_comparison(self.study, first, second, name, self._sample) for name in names]
-        means = ({"first": row["first_mean"], "second": row["second_mean"]} for row in rows)
-        return MetricComparison(first, second, [row | of for row, of in zip(rows, means, strict=True)])
+        rows = [_comparison(self.study, point, against, name, self._sample) for name in names]
+        return MetricComparison(against, point, rows)
 
     @property
     def plots(self) -> tuple[str, ...]:
@@ -270,18 +269,18 @@ def _comparisons(study: CheckedSpec, design: Sequence[Point], samples: Samples) 
 
 
 def _comparison(
-    study: CheckedSpec, first: str, second: str, metric: str, sample: Callable[[str, str], MetricSample]
+    study: CheckedSpec, point: str, against: str, metric: str, sample: Callable[[str, str], MetricSample]
 ) -> Row:
-    row = compared(sample(first, metric), sample(second, metric), study.spec.confidence)
+    row = compared(sample(point, metric), sample(against, metric), study.spec.confidence)
     unit = study.engine.unit_of(metric)
     return {
-        "first": first,
-        "second": second,
+        "point": point,
+        "against": against,
         "metric": metric,
         "unit": unit,
-        "first_mean": row.first,
-        "second_mean": row.second,
+        "a": row.a,
+        "b": row.b,
         "difference": row.difference,
-        "difference_unit": difference_of(unit),
+        "difference_unit": difference_unit(unit),
         **{name: getattr(row, name) for name in ("low", "high", "gain", "gain_low", "gain_high", "pairs")},
     }

@@ -69,7 +69,7 @@ def _tornado_rows(
             ]
             differences = [change.difference for change in changes]
             row: Row = {"metric": metric, "unit": study.engine.unit_of(metric), "parameter": path}
-            row |= {"base": changes[0].second}
+            row |= {"base": changes[0].a}
             for name, value, change in zip(("low", "high"), (low, high), changes, strict=True):
                 row |= {f"{name}_value": written(value), f"{name}_change": change.difference}
                 row |= {f"{name}_change_low": change.low, f"{name}_change_high": change.high}

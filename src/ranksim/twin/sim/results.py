@@ -20,7 +20,7 @@ from ranksim.report import document
 from ranksim.report.heading import ExpectationVerdict, run_overview, verdict_on
 from ranksim.report.measured import MetricComparison, MetricEstimate
 from ranksim.report.readings import NO_READINGS
-from ranksim.report.units import difference_of, many
+from ranksim.report.units import difference_unit, many
 from ranksim.twin.sim import tables
 from ranksim.twin.sim.metrics import (
     WITHIN,
@@ -208,11 +208,11 @@ class Result:
         return MetricEstimate(*interval(self.sample(name), self.level), unit_of(name))
 
     def compare(self, other: Result, metrics: Iterable[str] | None = None) -> MetricComparison:
-        """Compare with another result, replication by replication: rows of self minus other.
+        """Compare with another result, replication by replication: rows of self (b) minus other (a).
 
         A notebook shows what changed; `frame()` has all in units of pandas, what changed first. A row has the
-        `metric`, its `unit`, the means `first` (self) and `second` (other), their `difference` with its
-        interval `low` to `high` in `difference_unit` (of shares points: 0.01 is one), and `gain`: how many
+        `metric`, its `unit`, the means `a` (other) and `b` (self), the `difference` b − a with its interval
+        `low` to `high` in `difference_unit` (the same, but of instants a duration), and `gain`: how many
         times more replications independent runs would have needed for the same interval, with its own
         interval, None when nothing varies or seeds differ; and how many `pairs`. Pairs share their random
         numbers when both results have the same seed. `metrics`, one or more, are those of both unless given.
@@ -225,30 +225,30 @@ class Result:
         rows = {name: compared(self.sample(name), other.sample(name), self.level) for name in names}
         units = {name: unit_of(name) for name in rows}
         compared_rows = (
-            {"metric": name, "unit": units[name], "difference_unit": difference_of(units[name])}
+            {"metric": name, "unit": units[name], "difference_unit": difference_unit(units[name])}
             | row._asdict()
             | ({} if self.seed == other.seed else dict.fromkeys(("gain", "gain_low", "gain_high")))
             for name, row in rows.items()
             if row.pairs
         )
-        return MetricComparison(self.scenario, other.scenario, compared_rows, self._how_compared(other))
+        return MetricComparison(other.scenario, self.scenario, compared_rows, self._how_compared(other))
 
     def _how_compared(self, other: Result) -> Iterator[str]:
         """What differs between two results, as far as their scenarios are there, and what is paired."""
         differing = None
         if self._of is not None and other._of is not None:
-            differing = settings_that_differ(self._of, other._of)
+            differing = settings_that_differ(other._of, self._of)
         if differing:
             more = f" and {len(differing) - MOST_DIFFERING} more" if len(differing) > MOST_DIFFERING else ""
-            yield f"What differs, first and second: {', '.join(differing[:MOST_DIFFERING])}{more}."
+            yield f"What differs, A and B: {', '.join(differing[:MOST_DIFFERING])}{more}."
         if self.seed != other.seed and differing == []:
-            yield f"Nothing but the seed differs: {self.seed} and {other.seed}."
+            yield f"Nothing but the seed differs: {other.seed} and {self.seed}."
         elif self.seed != other.seed:
-            seeds = f"{self.seed} and {other.seed}"
+            seeds = f"{other.seed} and {self.seed}"
             yield f"Seeds differ, {seeds}: pairs share no random numbers, so there is no gain."
-        first, second = len(self.replications), len(other.replications)
-        if first != second:
-            yield f"Of {first} and {second} replications the first {min(first, second)} of both are compared."
+        a, b = len(other.replications), len(self.replications)
+        if a != b:
+            yield f"Of {a} and {b} replications the first {min(a, b)} of both are compared."
 
     # Tables
 
