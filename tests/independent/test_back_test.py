@@ -27,23 +27,23 @@ def exchanges() -> list[dict[str, Any]]:
 
 def refused(briefs: int, optimizes: bool) -> list[tuple[str, str]]:
     """(operation, code) of the calls refused under a plan with so many briefs a week, all in one week."""
-    left, found, jobs = briefs, [], {}
+    left, refusals, jobs = briefs, [], {}
     for call in exchanges():
         operation = next(iter(call["operations"]), "")
         body = json.loads(call.get("body") or "{}")
         if operation == "keyword_briefs.create":
             if left < len(body["keywords"]):
-                found.append((operation, "quota_exhausted"))
+                refusals.append((operation, "quota_exhausted"))
             else:
                 left -= len(body["keywords"])
         elif operation == "jobs.create":
             made = optimizes or body["kind"] != "site_optimization"
             jobs[body["kind"]] = made
             if not made:
-                found.append((operation, "entitlement_required"))
+                refusals.append((operation, "entitlement_required"))
         elif operation == "jobs.get" and not jobs[call["path"].split("/")[3]]:
-            found.append((operation, "not_found"))
-    return found
+            refusals.append((operation, "not_found"))
+    return refusals
 
 
 @pytest.mark.example(
@@ -116,10 +116,10 @@ def test_the_best_catalogue_for_the_customer_of_the_trace(page: Page) -> None:
     ]
     _, price, briefs = max(fits)
     assert len(fits) == 2
-    found = {
+    best = {
         name.rpartition(".")[2]: value for name, value in sought.best.items() if name.startswith("plans.")
     }
-    assert found == {"price": price * USD, "limit": briefs} == {"price": 39 * USD, "limit": 15}
+    assert best == {"price": price * USD, "limit": briefs} == {"price": 39 * USD, "limit": 15}
 
 
 @pytest.mark.example("docs/pricing.md", 'tested.left_out == { "by a GraphQL document": 1,')
@@ -143,8 +143,8 @@ def test_what_cannot_be_replayed(page: Page) -> None:
 def test_an_access_log(command: Callable[..., Any]) -> None:
     """Every line by hand: a crawl takes a day to cool down, and the free plan has none."""
     flags = "--map examples/pricing/rules.yaml --plan starter --plan free"
-    found = command("price", "back-test", "examples/pricing/access.log", *flags.split())
-    rows = [(row["recorded"], row["a"], row["b"], row["b_code"]) for row in found["tables"]["calls"]]
+    answer = command("price", "back-test", "examples/pricing/access.log", *flags.split())
+    rows = [(row["recorded"], row["a"], row["b"], row["b_code"]) for row in answer["tables"]["calls"]]
     crawled: set[str] = set()
     expected = []
     for line in (EXAMPLES / "access.log").read_text(encoding="utf-8").splitlines():
@@ -156,5 +156,5 @@ def test_an_access_log(command: Callable[..., Any]) -> None:
         elif (method, path) == ("GET", "/v1/domains"):
             expected.append((status, 200, 200, ""))
     assert rows == expected
-    assert any("A answers 80 %" in note for note in found["notes"])
+    assert any("A answers 80 %" in note for note in answer["notes"])
     assert sum(recorded == a for recorded, a, _, _ in rows) / len(rows) == 0.8

@@ -67,19 +67,19 @@ def test_months_add_up_to_accounts(result: FleetResult) -> None:
 
 
 def test_plans_and_operations_add_up(result: FleetResult) -> None:
-    *plans, whole = result.plans()
+    *plans, total = result.plans()
     assert [row["plan"] for row in plans] == ["free", "starter", "pro"]
-    assert whole["plan"] == "all"
-    for name in whole:
+    assert total["plan"] == "all"
+    for name in total:
         if name != "plan":
-            assert whole[name] == sum(row[name] for row in plans), name
-    assert whole["accounts"] == 60
+            assert total[name] == sum(row[name] for row in plans), name
+    assert total["accounts"] == 60
     operations = result.operations()
-    assert sum(row["calls"] for row in operations) == whole["calls"]
+    assert sum(row["calls"] for row in operations) == total["calls"]
     for row in operations:
         assert row["calls"] == sum(row[outcome] for outcome in OUTCOMES)
         assert row["operation"] in ACTIVITIES
-    assert sum(row["quota_exhausted"] for row in operations) == whole["quota_exhausted"]
+    assert sum(row["quota_exhausted"] for row in operations) == total["quota_exhausted"]
 
 
 def test_the_log_is_what_was_counted(result: FleetResult) -> None:
@@ -91,21 +91,21 @@ def test_the_log_is_what_was_counted(result: FleetResult) -> None:
 
 
 def test_scalars_and_readable_plans_say_the_same(result: FleetResult) -> None:
-    scalars, whole = result.scalars(), result.plans()[-1]
-    assert scalars["calls.total"] == whole["calls"]
-    assert scalars["refusals.total"] == sum(whole[code] for code in CODES)
-    assert scalars["hit.quota_exhausted"] == whole["hit_quota_exhausted"] / 60
+    scalars, total = result.scalars(), result.plans()[-1]
+    assert scalars["calls.total"] == total["calls"]
+    assert scalars["refusals.total"] == sum(total[code] for code in CODES)
+    assert scalars["hit.quota_exhausted"] == total["hit_quota_exhausted"] / 60
     assert scalars["plans.pro.spend.total"] == result.plans()[2]["spend"]
-    shown = result.readable_plans()[-1]
-    assert shown["refused_share"] == scalars["refusals.share"]
-    assert shown["blocked_hours"] == pytest.approx(scalars["blocked.mean"] / HOUR)
-    assert shown["spend_usd"] == pytest.approx(scalars["spend.total"] / 1e6)
+    readable = result.readable_plans()[-1]
+    assert readable["refused_share"] == scalars["refusals.share"]
+    assert readable["blocked_hours"] == pytest.approx(scalars["blocked.mean"] / HOUR)
+    assert readable["spend_usd"] == pytest.approx(scalars["spend.total"] / 1e6)
 
 
 def test_quantiles_are_those_of_the_accounts(result: FleetResult) -> None:
-    found = result.quantiles("spend", (0.5, 0.9), plan="pro")
+    quantiles = result.quantiles("spend", (0.5, 0.9), plan="pro")
     spent = result.accounts["spend"][result.accounts["plan"] == "pro"]
-    assert list(found.values()) == np.quantile(spent, [0.5, 0.9]).tolist()
+    assert list(quantiles.values()) == np.quantile(spent, [0.5, 0.9]).tolist()
     assert np.isnan(result.quantiles("calls", (0.5,), plan="agency")[0.5])
     for column in ("cost", "plan"):
         with pytest.raises(BadInput, match=f"no numbers in '{column}'; expected one of account, joins"):

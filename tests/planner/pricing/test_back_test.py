@@ -44,8 +44,8 @@ def on(*plans: str) -> list[Side]:
     return [Side(PLANS, plan) for plan in plans]
 
 
-def codes(found: BackTest, side: str) -> list[str]:
-    return [row[f"{side}_code"] for row in found.calls]
+def codes(tested: BackTest, side: str) -> list[str]:
+    return [row[f"{side}_code"] for row in tested.calls]
 
 
 def test_answers_nested_beyond_all_reason_tell_nothing(tmp_path: Path) -> None:
@@ -54,45 +54,45 @@ def test_answers_nested_beyond_all_reason_tell_nothing(tmp_path: Path) -> None:
 
 
 def test_quotas_bind_call_by_call(tmp_path: Path) -> None:
-    found = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "pro"))
-    assert codes(found, "a") == [""] * 10 + ["quota_exhausted"] * 2
-    assert codes(found, "b") == [""] * 12
-    assert [row["change"] for row in found.calls] == [""] * 10 + ["newly admitted"] * 2
-    assert (found.total("revenue", "A"), found.total("cost", "A")) == (29_000_000, 10 * 30_000)
-    assert (found.total("revenue", "B"), found.total("cost", "B")) == (129_000_000, 12 * 30_000)
+    tested = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "pro"))
+    assert codes(tested, "a") == [""] * 10 + ["quota_exhausted"] * 2
+    assert codes(tested, "b") == [""] * 12
+    assert [row["change"] for row in tested.calls] == [""] * 10 + ["newly admitted"] * 2
+    assert (tested.total("revenue", "A"), tested.total("cost", "A")) == (29_000_000, 10 * 30_000)
+    assert (tested.total("revenue", "B"), tested.total("cost", "B")) == (129_000_000, 12 * 30_000)
 
 
 def test_one_side_is_compared_with_the_recording(tmp_path: Path) -> None:
     lines = [brief(n) for n in range(11)] + [brief(11, status=402, response='{"code": "quota_exhausted"}')]
-    found = back_test(recorded(tmp_path, *lines), on("starter"))
-    assert [row["change"] for row in found.calls] == [""] * 10 + ["newly refused", ""]
-    assert found.changes == [
+    tested = back_test(recorded(tmp_path, *lines), on("starter"))
+    assert [row["change"] for row in tested.calls] == [""] * 10 + ["newly refused", ""]
+    assert tested.changes == [
         {
             "change": "newly refused", "operation": "keyword_briefs.create", "was": "",
             "becomes": "quota_exhausted", "calls": 1,
         }
     ]  # fmt: skip
-    assert found.refusals == [{"code": "quota_exhausted", "recorded": 1, "a": 2}]
+    assert tested.refusals == [{"code": "quota_exhausted", "recorded": 1, "a": 2}]
 
 
 def test_a_side_against_itself_changes_nothing(tmp_path: Path) -> None:
-    found = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "starter"))
-    assert found.changes == []
-    a, b = ([{**row, "side": ""} for row in found.invoices if row["side"] == side] for side in "AB")
+    tested = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "starter"))
+    assert tested.changes == []
+    a, b = ([{**row, "side": ""} for row in tested.invoices if row["side"] == side] for side in "AB")
     assert a == b
 
 
 def test_a_rank_run_costs_what_its_domain_tracks(tmp_path: Path) -> None:
     for keywords, cost in ((50, 50 * 400), (80, 80 * 400), (0, 0)):
-        found = back_test(recorded(tmp_path, job(0, "rank_run")), on("pro"), keywords=keywords)
-        assert found.total("cost", "A") == cost
+        tested = back_test(recorded(tmp_path, job(0, "rank_run")), on("pro"), keywords=keywords)
+        assert tested.total("cost", "A") == cost
 
 
 def test_accounts_say_what_they_owned(tmp_path: Path) -> None:
     owned = PortfolioSpec(domains=1, keywords=30)
     spec = AccountSpec(plan="pro", add_ons={"brief_pack": 2}, portfolio=owned)
-    found = back_test(recorded(tmp_path, job(0, "rank_run")), [Side(PLANS)], accounts={"acme": spec})
-    (invoice,) = found.invoices
+    tested = back_test(recorded(tmp_path, job(0, "rank_run")), [Side(PLANS)], accounts={"acme": spec})
+    (invoice,) = tested.invoices
     assert (invoice["plan"], invoice["price"], invoice["add_ons"]) == ("pro", 129_000_000, 30_000_000)
     assert invoice["revenue"] == 159_000_000
     assert (invoice["cost"], invoice["margin"]) == (30 * 400, 159_000_000 - 30 * 400)
@@ -101,18 +101,18 @@ def test_accounts_say_what_they_owned(tmp_path: Path) -> None:
 def test_add_ons_extend_the_quota(tmp_path: Path) -> None:
     spec = AccountSpec(plan="starter", add_ons={"brief_pack": 1}, portfolio=PortfolioSpec())
     lines = [brief(n) for n in range(12)]
-    found = back_test(recorded(tmp_path, *lines), [Side(PLANS)], accounts={"acme": spec})
-    assert codes(found, "a") == [""] * 12
+    tested = back_test(recorded(tmp_path, *lines), [Side(PLANS)], accounts={"acme": spec})
+    assert codes(tested, "a") == [""] * 12
 
 
 def test_a_smaller_plan_keeps_what_there_is(tmp_path: Path) -> None:
     owned = {"acme": AccountSpec(plan="pro", portfolio=PortfolioSpec(keywords=600))}
     more = call(0, "POST", "/v1/keywords", {"list_id": "list_1", "keywords": ["one more"]}, status=201)
     run = job(10, "rank_run")
-    found = back_test(recorded(tmp_path, more, run), on("pro", "starter"), accounts=owned)
-    assert codes(found, "b") == ["slot_limit_exceeded", ""]
+    tested = back_test(recorded(tmp_path, more, run), on("pro", "starter"), accounts=owned)
+    assert codes(tested, "b") == ["slot_limit_exceeded", ""]
     # 600 keywords are tracked under starter's 500 slots, and the one more under pro alone.
-    assert [found.calls[1][f"{side}_cost"] for side in "ab"] == [601 * 400, 600 * 400]
+    assert [tested.calls[1][f"{side}_cost"] for side in "ab"] == [601 * 400, 600 * 400]
 
 
 def test_ids_follow_what_was_made(tmp_path: Path) -> None:
@@ -124,15 +124,15 @@ def test_ids_follow_what_was_made(tmp_path: Path) -> None:
         call(3, "DELETE", "/v1/domains/dom_new", status=204),
         call(4, "GET", "/v1/domains/dom_new", status=404),
     ]
-    found = back_test(recorded(tmp_path, *lines), on("pro"))
-    assert [row["a"] for row in found.calls] == [row["recorded"] for row in found.calls]
+    tested = back_test(recorded(tmp_path, *lines), on("pro"))
+    assert [row["a"] for row in tested.calls] == [row["recorded"] for row in tested.calls]
 
 
 def test_what_was_not_made_is_not_found(tmp_path: Path) -> None:
     look = call(10, "GET", "/v1/jobs/site_optimization/job_0")
-    found = back_test(recorded(tmp_path, job(0, "site_optimization"), look), on("starter", "pro"))
-    assert codes(found, "a") == ["entitlement_required", "not_found"]
-    assert codes(found, "b") == ["", ""]
+    tested = back_test(recorded(tmp_path, job(0, "site_optimization"), look), on("starter", "pro"))
+    assert codes(tested, "a") == ["entitlement_required", "not_found"]
+    assert codes(tested, "b") == ["", ""]
 
 
 def test_ids_from_before_are_matched_in_their_order(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_an_id_that_was_not_made_is_nobody_elses(tmp_path: Path) -> None:
         call(0, "POST", "/v1/keywords", body, status=201, response=json.dumps(made)),
         call(1, "GET", f"/v1/keywords/{taken}"),
     ]
-    found = back_test(recorded(tmp_path, *lines), on("starter"), accounts=owned)
-    assert codes(found, "a") == ["slot_limit_exceeded", "not_found"]
+    tested = back_test(recorded(tmp_path, *lines), on("starter"), accounts=owned)
+    assert codes(tested, "a") == ["slot_limit_exceeded", "not_found"]
 
 
 def test_what_was_owned_before_uses_no_allowance(tmp_path: Path) -> None:
@@ -189,26 +189,26 @@ def test_cursors_follow_pages(tmp_path: Path) -> None:
         call(1, "GET", "/v1/domains", query={"limit": "2", "cursor": "theirs"}),
         call(2, "GET", "/v1/domains", query={"limit": "2", "cursor": "unheard of"}, status=400),
     ]
-    found = back_test(recorded(tmp_path, *lines), [Side(PLANS)], accounts=owned)
-    assert codes(found, "a") == ["", "", "invalid_cursor"]
+    tested = back_test(recorded(tmp_path, *lines), [Side(PLANS)], accounts=owned)
+    assert codes(tested, "a") == ["", "", "invalid_cursor"]
 
 
 def test_an_idempotency_key_is_kept(tmp_path: Path) -> None:
     header = {"request_headers": {"idempotency-key": "k1"}}
     again = brief(0) | header, brief(0) | header | {"id": "again"}
-    found = back_test(recorded(tmp_path, *again), on("pro"))
-    assert [row["a_cost"] for row in found.calls] == [30_000, 0]
+    tested = back_test(recorded(tmp_path, *again), on("pro"))
+    assert [row["a_cost"] for row in tested.calls] == [30_000, 0]
 
 
 def test_calls_are_made_in_order_of_time(tmp_path: Path) -> None:
-    found = back_test(recorded(tmp_path, brief(5), brief(1), brief(3)), on("pro"))
-    assert [row["id"] for row in found.calls] == ["x1", "x3", "x5"]
+    tested = back_test(recorded(tmp_path, brief(5), brief(1), brief(3)), on("pro"))
+    assert [row["id"] for row in tested.calls] == ["x1", "x3", "x5"]
 
 
 def test_an_invoice_for_each_billing_month(tmp_path: Path) -> None:
     later = brief(0) | {"id": "later", "sent": NOON + 35 * DAY, "received": NOON + 35 * DAY}
-    found = back_test(recorded(tmp_path, brief(0), brief(1), later), on("pro"))
-    assert [(row["month"], row["price"], row["cost"]) for row in found.invoices] == [
+    tested = back_test(recorded(tmp_path, brief(0), brief(1), later), on("pro"))
+    assert [(row["month"], row["price"], row["cost"]) for row in tested.invoices] == [
         (1, 129_000_000, 2 * 30_000),
         (2, 129_000_000, 30_000),
     ]
@@ -217,14 +217,14 @@ def test_an_invoice_for_each_billing_month(tmp_path: Path) -> None:
 def test_whose_billing_months_begin_with_the_recording_is_said(tmp_path: Path) -> None:
     calls = recorded(tmp_path, *(brief(n) for n in range(3)))
     [name] = calls.accounts
-    found = back_test(calls, on("starter"))
+    tested = back_test(calls, on("starter"))
     assert (
         f"Billing months of {name} are counted from the first call of the recording, 2026-09-02T12:00:00Z, "
         "since nobody says when they begin: accounts that are described may have an anchor."
-    ) in found.notes
-    told = AccountSpec(plan="starter", anchor=calls.calls[0].at - DAY, portfolio=PortfolioSpec(domains=1))
+    ) in tested.notes
+    spec = AccountSpec(plan="starter", anchor=calls.calls[0].at - DAY, portfolio=PortfolioSpec(domains=1))
     for anchored in (
-        back_test(calls, on("starter"), accounts={name: told}),
+        back_test(calls, on("starter"), accounts={name: spec}),
         back_test(calls, on("starter"), policy=Policy().replace(assumptions={"month": "calendar"})),
     ):
         assert not any("Billing months" in note for note in anchored.notes)
@@ -235,8 +235,8 @@ def test_a_failed_job_costs_nothing(tmp_path: Path) -> None:
     failing = PLANS.model_copy(update={"job_failure_rates": {**rates, "rank_run": 1000}})
     # Of two catalogues the one that left its rates out would have the other's.
     stating = PLANS.model_copy(update={"job_failure_rates": rates})
-    found = back_test(recorded(tmp_path, job(0, "rank_run")), [Side(stating, "pro"), Side(failing, "pro")])
-    assert (found.total("cost", "A"), found.total("cost", "B")) == (50 * 400, 0)
+    tested = back_test(recorded(tmp_path, job(0, "rank_run")), [Side(stating, "pro"), Side(failing, "pro")])
+    assert (tested.total("cost", "A"), tested.total("cost", "B")) == (50 * 400, 0)
 
 
 def test_what_cannot_be_replayed_is_counted(tmp_path: Path) -> None:
@@ -253,8 +253,8 @@ def test_what_cannot_be_replayed_is_counted(tmp_path: Path) -> None:
         call(7, "GET", "/v1/domains", api_key=None),
         call(8, "GET", "/v1/domains", api_key="sandbox"),
     ]
-    found = back_test(recorded(tmp_path, *lines, keys=keys), on("pro"))
-    assert dict(found.left_out) == {
+    tested = back_test(recorded(tmp_path, *lines, keys=keys), on("pro"))
+    assert dict(tested.left_out) == {
         "without a body, and no rule of --map gives one": 1,
         "with a body that is no JSON object, and no rule of --map gives one": 1,
         "of an unknown operation": 1,
@@ -263,8 +263,10 @@ def test_what_cannot_be_replayed_is_counted(tmp_path: Path) -> None:
         "sent where their key does not belong": 1,
         "about webhooks from before the recording": 1,
     }
-    assert len(found.calls) == 1
-    (note,) = (note for note in found.notes if note.startswith("Not replayed: 1 without a body, and no rule"))
+    assert len(tested.calls) == 1
+    (note,) = (
+        note for note in tested.notes if note.startswith("Not replayed: 1 without a body, and no rule")
+    )
     assert "gives one; 1 of an unknown operation; 2 by a GraphQL document" in note
 
 
@@ -276,11 +278,11 @@ def test_a_simulated_recording_is_reproduced(tmp_path: Path) -> None:
         trace.watch(world.service.state)
         world.run()
     accounts = dict(scenario.accounts)
-    found = back_test(read_recording(path), [Side(scenario.policy.catalogue)], accounts=accounts,
-                      policy=scenario.policy)  # fmt: skip
-    assert len(found.calls) > 100
-    assert any(row["recorded"] >= 400 for row in found.calls)
-    same = [row["a_code"] == row["recorded_code"] for row in found.calls]
+    tested = back_test(read_recording(path), [Side(scenario.policy.catalogue)], accounts=accounts,
+                        policy=scenario.policy)  # fmt: skip
+    assert len(tested.calls) > 100
+    assert any(row["recorded"] >= 400 for row in tested.calls)
+    same = [row["a_code"] == row["recorded_code"] for row in tested.calls]
     assert sum(same) / len(same) == 1
 
 
@@ -289,16 +291,16 @@ def test_a_simulated_recording_is_reproduced(tmp_path: Path) -> None:
 
 def test_an_access_log_by_rules() -> None:
     recording = read_recording(EXAMPLES / "access.log", read_rules(EXAMPLES / "rules.yaml"))
-    found = back_test(recording, on("starter", "free"))
-    assert [(row["account"], row["a_code"], row["b_code"]) for row in found.calls] == [
+    tested = back_test(recording, on("starter", "free"))
+    assert [(row["account"], row["a_code"], row["b_code"]) for row in tested.calls] == [
         ("192.0.2.1", "", ""),
         ("192.0.2.1", "", "entitlement_required"),
         ("192.0.2.2", "", "entitlement_required"),
         ("192.0.2.2", "cooldown_active", "entitlement_required"),
         ("192.0.2.1", "cooldown_active", "entitlement_required"),
     ]
-    assert sum(found.left_out.values()) == 2
-    assert {row["account"]: row["price"] for row in found.invoices if row["side"] == "A"} == {
+    assert sum(tested.left_out.values()) == 2
+    assert {row["account"]: row["price"] for row in tested.invoices if row["side"] == "A"} == {
         "192.0.2.1": 29_000_000,
         "192.0.2.2": 29_000_000,
     }
@@ -312,8 +314,8 @@ def test_a_rule_about_one_thing_takes_what_was_made(tmp_path: Path) -> None:
         "rules: [{method: PUT, operation: labels.create}, {method: DELETE, operation: labels.delete}]\n",
         encoding="utf-8",
     )
-    found = back_test(read_recording(log, read_rules(rules)), on("pro"))
-    assert [row["a"] for row in found.calls] == [201, 204]
+    tested = back_test(read_recording(log, read_rules(rules)), on("pro"))
+    assert [row["a"] for row in tested.calls] == [201, 204]
 
 
 # Sides and errors
@@ -323,8 +325,8 @@ def test_customers_are_moved(tmp_path: Path) -> None:
     only_pro = PLANS.model_copy(update={"name": "new", "plans": {"pro": PLANS.plans["pro"]}})
     owned = {"acme": AccountSpec(plan="starter", portfolio=PortfolioSpec())}
     lines = recorded(tmp_path, *(brief(n) for n in range(12)))
-    found = back_test(lines, [Side(PLANS), Side(only_pro, moves={"starter": "pro"})], accounts=owned)
-    assert [row["price"] for row in found.invoices] == [29_000_000, 129_000_000]
+    tested = back_test(lines, [Side(PLANS), Side(only_pro, moves={"starter": "pro"})], accounts=owned)
+    assert [row["price"] for row in tested.invoices] == [29_000_000, 129_000_000]
     with pytest.raises(BadInput, match=r"move: no customer is on 'startr'; expected one of .*starter"):
         back_test(lines, [Side(PLANS), Side(PLANS, moves={"startr": "pro"})], accounts=owned)
     with pytest.raises(BadInput, match=r"new has no plan 'starter'.*--move starter=PLAN"):
@@ -332,7 +334,7 @@ def test_customers_are_moved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sides", "told"),
+    ("sides", "message"),
     [
         ([], "one side or two"),
         (["starter"], "sides, such as Side('illustrative', plan='pro'), found 'starter'"),
@@ -342,10 +344,10 @@ def test_customers_are_moved(tmp_path: Path) -> None:
         ([Side(PLANS, "pro", {"pro": "gold"})], "no plan 'gold'"),
     ],
 )
-def test_wrong_sides(sides: list[Side], told: str, tmp_path: Path) -> None:
+def test_wrong_sides(sides: list[Side], message: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput) as error:
         back_test(recorded(tmp_path, brief(0)), sides)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_recording_without_a_call_that_can_be_replayed(tmp_path: Path) -> None:
@@ -371,8 +373,8 @@ def test_accounts_are_read_from_a_scenario(tmp_path: Path) -> None:
 
 
 def test_calls_as_csv(tmp_path: Path) -> None:
-    found = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "pro"))
-    found.save_csv(tmp_path / "calls.csv")
+    tested = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "pro"))
+    tested.save_csv(tmp_path / "calls.csv")
     with (tmp_path / "calls.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 12
@@ -380,11 +382,11 @@ def test_calls_as_csv(tmp_path: Path) -> None:
 
 
 def test_the_plot_shows_refusals(tmp_path: Path) -> None:
-    found = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "pro"))
-    ax = found.plot("outcomes", new_figure().subplots())
+    tested = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "pro"))
+    ax = tested.plot("outcomes", new_figure().subplots())
     assert [bar.get_width() for bar in ax.patches] == [0, 2, 0]
-    assert found.title.startswith("Recorded calls under A: starter of ")
-    assert " and B: pro of " in found.title
+    assert tested.title.startswith("Recorded calls under A: starter of ")
+    assert " and B: pro of " in tested.title
     assert all(tick == int(tick) for tick in ax.get_xticks())
     calm = back_test(recorded(tmp_path, brief(0)), on("pro"))
     assert (calm.plots, calm.notes[0].partition("No call is ")[2]) == (
@@ -395,14 +397,14 @@ def test_the_plot_shows_refusals(tmp_path: Path) -> None:
 
 def test_frames_have_datetimes_and_dollars(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
-    found = back_test(recorded(tmp_path, *(brief(n) for n in range(3))), on("starter", "pro"))
-    calls = found.frame()
+    tested = back_test(recorded(tmp_path, *(brief(n) for n in range(3))), on("starter", "pro"))
+    calls = tested.frame()
     assert str(calls["at"].dtype.tz) == "UTC"
     assert calls["a_cost"].tolist() == [0.03] * 3
-    assert found.frame("invoices")["price"].tolist() == [29, 129]
-    raw = found.frame("invoices", integers=True)
+    assert tested.frame("invoices")["price"].tolist() == [29, 129]
+    raw = tested.frame("invoices", integers=True)
     assert raw["price"].tolist() == [29_000_000, 129_000_000]
-    assert (found.frame("invoices")["ends"] > calls["at"][0]).all()
+    assert (tested.frame("invoices")["ends"] > calls["at"][0]).all()
 
 
 def assumed(answer: BackTest) -> list[str]:

@@ -16,10 +16,10 @@ from ranksim.report.figure import new_figure
 
 @pytest.mark.slow
 def test_the_price_is_the_mean_cost() -> None:
-    found = break_even(
+    answer = break_even(
         population(), catalogue({"flat": {"price": 30 * USD}}), policy=CALENDAR, replications=2
     )
-    plan = found.of("flat")
+    plan = answer.of("flat")
     assert (plan.even, plan.even_low, plan.even_high) == (3_600_000, None, None)  # no width from agreement
 
 
@@ -47,42 +47,42 @@ def test_a_price_that_is_not_known_breaks_nowhere_even() -> None:
 
 def test_add_ons_pay_part_of_it() -> None:
     plans = "{flat: {add_ons: {brief_pack: 1}}}"
-    found = break_even(population(plans), catalogue({"flat": {}}), policy=CALENDAR, replications=2)
-    assert found.of("flat").even == 3_600_000 - 15_000_000
+    answer = break_even(population(plans), catalogue({"flat": {}}), policy=CALENDAR, replications=2)
+    assert answer.of("flat").even == 3_600_000 - 15_000_000
 
 
 @pytest.mark.parametrize(("price", "safe"), [(3_000_000, 3), (2_990_000, 2), (1_020_000, 1), (1_010_000, 0)])
 def test_the_highest_safe_ceiling(price: int, safe: int) -> None:
     # The brief that crosses a ceiling is made (U48): 3 USD let 100 briefs pass for 3.00, 1 USD 34 for 1.02.
     sold = catalogue({"flat": {"price": price}})
-    found = break_even(population(accounts=150), sold, policy=CALENDAR, replications=2)
-    assert (found.of("flat").safe, found.of("flat").needless) == (safe * USD, False)
-    assert {row[-1] for row in found.views()[1].rows} == {"yes", "no"}
+    answer = break_even(population(accounts=150), sold, policy=CALENDAR, replications=2)
+    assert (answer.of("flat").safe, answer.of("flat").needless) == (safe * USD, False)
+    assert {row[-1] for row in answer.views()[1].rows} == {"yes", "no"}
 
 
 def test_no_ceiling_is_needed_where_nobody_costs_more() -> None:
     sold = catalogue({"flat": {"price": 4 * USD}})
-    found = break_even(population(accounts=150), sold, policy=CALENDAR, replications=2)
-    assert (found.of("flat").safe, found.of("flat").needless) == (3_600_000, True)
-    assert "no ceiling is needed: nobody costs more than 3.60 USD" in found.sentence
+    answer = break_even(population(accounts=150), sold, policy=CALENDAR, replications=2)
+    assert (answer.of("flat").safe, answer.of("flat").needless) == (3_600_000, True)
+    assert "no ceiling is needed: nobody costs more than 3.60 USD" in answer.sentence
 
 
 def test_a_ceiling_that_is_not_needed_though_some_cost_more_than_they_pay_is_told_as_such() -> None:
     sold = catalogue({"flat": {"price": 4 * USD}})
     plan = break_even(population(accounts=150), sold, policy=CALENDAR, replications=2).of("flat")
-    told = replace(plan, price=3 * USD).text
-    assert "so few customers cost more than they pay" in told
-    assert "the dearest costs 3.60 USD" in told
-    assert "nobody" not in told
+    sentence = replace(plan, price=3 * USD).text
+    assert "so few customers cost more than they pay" in sentence
+    assert "the dearest costs 3.60 USD" in sentence
+    assert "nobody" not in sentence
 
 
 @pytest.mark.parametrize(("accounts", "safe"), [(149, None), (150, 3_600_000)])
 def test_too_few_customers_show_nothing(accounts: int, safe: int | None) -> None:
     assert fewest(0.01, 0.95) == 299
     sold = catalogue({"flat": {"price": 4 * USD}})
-    found = break_even(population(accounts=accounts), sold, policy=CALENDAR, replications=2)
-    assert found.of("flat").safe == safe
-    assert any("this needs 299 customers" in note for note in found.notes) == (safe is None)
+    answer = break_even(population(accounts=accounts), sold, policy=CALENDAR, replications=2)
+    assert answer.of("flat").safe == safe
+    assert any("this needs 299 customers" in note for note in answer.notes) == (safe is None)
 
 
 def test_a_risk_near_nothing_needs_a_multitude() -> None:
@@ -98,10 +98,10 @@ def test_a_plan_that_nobody_is_on() -> None:
 def test_a_share_may_lose() -> None:
     varied = population(briefs="{uniform: {low: 1, high: 10}}", accounts=200)
     sold = catalogue({"flat": {"price": 8 * USD}})
-    found = break_even(varied, sold, policy=CALENDAR, risk=0.2, replications=2)
+    answer = break_even(varied, sold, policy=CALENDAR, risk=0.2, replications=2)
     strict = break_even(varied, sold, policy=CALENDAR, risk=0.02, replications=2)
     # 8 USD are 267 briefs, 8.9 a day: about 12 % cost more, which 20 % allows and 2 % does not.
-    assert found.of("flat").needless
+    assert answer.of("flat").needless
     assert strict.of("flat").safe == 7 * USD
     last = {trial.ceiling: trial for trial in strict.trials}
     # A ceiling of 8 USD ends at 8.01 USD, which is more than they pay.
@@ -118,10 +118,12 @@ def test_wrong_questions() -> None:
 
 @pytest.mark.parametrize("name", ["prices", "ceilings"])
 def test_plots(name: str) -> None:
-    found = break_even(population(), catalogue({"flat": {"price": 3 * USD}}), policy=CALENDAR, replications=2)
-    ax = found.plot(name, new_figure().subplots())
+    answer = break_even(
+        population(), catalogue({"flat": {"price": 3 * USD}}), policy=CALENDAR, replications=2
+    )
+    ax = answer.plot(name, new_figure().subplots())
     assert "USD" in ax.get_xlabel()
-    once = {trial.plan: trial for trial in found.trials}
-    assert replace(found, trials=tuple(once.values())).plots == ("prices",)
+    once = {trial.plan: trial for trial in answer.trials}
+    assert replace(answer, trials=tuple(once.values())).plots == ("prices",)
     if name == "prices":
         assert {line.get_xdata()[0] for line in ax.lines} == {3.0, 3.6}

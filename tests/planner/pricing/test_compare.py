@@ -26,38 +26,40 @@ TIGHT = catalogue({"flat": {"price": 20 * USD, "cost_ceiling": 1_500_000}}, "tig
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "told"),
+    ("low", "high", "sentence"),
     [
         (-20, -10, "B earns 15.00 ± 5.00 USD less margin than A"),
         (-20, 3, "B earns 15.00 (−3.00 to 20.00) USD less margin than A, which chance alone may explain"),
         (None, None, "B earns 15.00 USD less margin than A (the same in every replication)"),
     ],
 )
-def test_what_chance_alone_may_explain_is_told(low: int | None, high: int | None, told: str) -> None:
+def test_what_chance_alone_may_explain_is_told(low: int | None, high: int | None, sentence: str) -> None:
     ends = {name: None if end is None else end * USD for name, end in (("low", low), ("high", high))}
-    assert margin_of_b({"difference": -15 * USD, "of": 10, **ends}) == told
+    assert margin_of_b({"difference": -15 * USD, "of": 10, **ends}) == sentence
     few = margin_of_b({"difference": -15 * USD, "of": 2, **ends})
-    more = ": 2 replications are few, ask for 10 or more" if told.endswith("explain") else ""
-    assert few == told + more
+    more = ": 2 replications are few, ask for 10 or more" if sentence.endswith("explain") else ""
+    assert few == sentence + more
 
 
 def test_money_told_by_hand() -> None:
-    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    compared = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
     # A: 10 × 30 USD, and 10 × 120 briefs × 0.03 USD. B: 10 × 20 USD, and the ceiling of 1.50 USD, 50 briefs.
     expected = {
         "revenue": (300, 200), "plan_prices": (300, 200), "add_ons": (0, 0), "cost": (36, 15),
         "margin": (264, 185),
     }  # fmt: skip
-    assert {name: (found.row(name)["a"] / USD, found.row(name)["b"] / USD) for name in expected} == expected
-    margin = found.row("margin", "flat")
+    assert {
+        name: (compared.row(name)["a"] / USD, compared.row(name)["b"] / USD) for name in expected
+    } == expected
+    margin = compared.row("margin", "flat")
     assert (margin["difference"], margin["low"], margin["high"]) == (-79 * USD, None, None)
-    assert "B earns 79.00 USD less margin than A (the same in every replication)" in found.sentence
+    assert "B earns 79.00 USD less margin than A (the same in every replication)" in compared.sentence
 
 
 def test_people_are_told_what_differs_and_each_number_once() -> None:
-    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
-    assert found.sentence.endswith("; 100 % of them meet cost_cap_reached, under A 0 %.")
-    views = {view.title: view for view in found.views()}
+    compared = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    assert compared.sentence.endswith("; 100 % of them meet cost_cap_reached, under A 0 %.")
+    views = {view.title: view for view in compared.views()}
     money = [(row[0], row[1], row[-1]) for row in views["Money"].rows]
     changes = (("revenue (by the day)", "−100.00"), ("provider cost", "−21.00"), ("margin", "−79.00"))
     assert money == [(plan, name, f"{by} USD") for plan in ("flat", "all") for name, by in changes]
@@ -76,39 +78,41 @@ def test_people_are_told_what_differs_and_each_number_once() -> None:
 
 
 def test_frames_have_dollars_and_seconds() -> None:
-    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
-    frame = found.frame().set_index(["plan", "metric"])
+    compared = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    frame = compared.frame().set_index(["plan", "metric"])
     assert frame.loc[("flat", "margin"), "difference"] == -79.0
     assert frame.loc[("all", "blocked"), "b"] > 17 * 86_400
     assert frame.loc[("flat", "hit_any"), "b"] == 1
-    raw = found.frame("differences", integers=True).set_index(["plan", "metric"])
+    raw = compared.frame("differences", integers=True).set_index(["plan", "metric"])
     assert raw.loc[("flat", "margin"), "difference"] == -79 * USD
-    assert found.frame("margins")["a"].max() == pytest.approx(26.4)
+    assert compared.frame("margins")["a"].max() == pytest.approx(26.4)
     with pytest.raises(BadInput, match="frame: expected one of changes, differences, margins, needs"):
-        found.frame("money")
+        compared.frame("money")
 
 
 def test_refusals_as_customers_feel_them() -> None:
-    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    compared = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
     shares = {
-        name: (found.row(name)["a"], found.row(name)["b"]) for name in METRICS if name.startswith("hit_")
+        name: (compared.row(name)["a"], compared.row(name)["b"])
+        for name in METRICS
+        if name.startswith("hit_")
     }
     assert {name for name, (_, b) in shares.items() if b} == {"hit_any", "hit_cost_cap_reached"}
     assert shares["hit_cost_cap_reached"] == (0, 1)
-    assert found.row("wants_more")["b"] == 1
+    assert compared.row("wants_more")["b"] == 1
     # The 51st brief, of four a day, is refused in the 13th day; from then on to the end of the month.
-    days = found.row("blocked")["b"] / DAY
+    days = compared.row("blocked")["b"] / DAY
     assert 17 < days < 18
 
 
 def test_a_against_itself_differs_by_nothing() -> None:
     varied = population(briefs="{lognormal: {median: 4, sigma: 1}}", accounts=50, steady=False)
-    found = compare(varied, FLAT, FLAT, policy=CALENDAR, replications=3)
-    assert found.row("margin")["a"] != found.row("revenue")["a"]
-    assert {(row["difference"], row["low"], row["high"]) for row in found.differences} == {(0, 0, 0)}
-    assert all(row["a"] == row["b"] for row in found.margins)
-    assert all(row["gain"] is None for row in found.differences)
-    assert "B earns the same margin as A" in found.sentence
+    compared = compare(varied, FLAT, FLAT, policy=CALENDAR, replications=3)
+    assert compared.row("margin")["a"] != compared.row("revenue")["a"]
+    assert {(row["difference"], row["low"], row["high"]) for row in compared.differences} == {(0, 0, 0)}
+    assert all(row["a"] == row["b"] for row in compared.margins)
+    assert all(row["gain"] is None for row in compared.differences)
+    assert "B earns the same margin as A" in compared.sentence
 
 
 def test_pairing_reduces_the_variance() -> None:
@@ -120,31 +124,35 @@ def test_pairing_reduces_the_variance() -> None:
 
 
 def test_add_ons_are_paid() -> None:
-    found = compare(population("{flat: {add_ons: {brief_pack: 2}}}"), FLAT, FLAT, replications=2)
-    assert found.row("add_ons")["a"] == 10 * 2 * 15 * USD
-    assert found.row("revenue")["a"] == 10 * (30 + 2 * 15) * USD
+    compared = compare(population("{flat: {add_ons: {brief_pack: 2}}}"), FLAT, FLAT, replications=2)
+    assert compared.row("add_ons")["a"] == 10 * 2 * 15 * USD
+    assert compared.row("revenue")["a"] == 10 * (30 + 2 * 15) * USD
 
 
 def test_a_plan_that_has_somebody_in_one_replication_alone() -> None:
     few = population("{flat: 5, rare: 1}", accounts=4)
     sold = catalogue({"flat": {}, "rare": {}})
-    found = compare(few, sold, sold, replications=2, seed=0)  # in the second
-    alone = found.row("margin", "rare")
+    compared = compare(few, sold, sold, replications=2, seed=0)  # in the second
+    alone = compared.row("margin", "rare")
     assert (alone["difference"], alone["low"], alone["of"]) == (0, 0, 2)  # nothing in the first
-    alone = found.row("blocked", "rare")
+    alone = compared.row("blocked", "rare")
     assert (alone["difference"], alone["low"], alone["of"]) == (0, 0, 1)  # as B changes nothing for it
-    assert [row["plan"] for row in found.differences if row["metric"] == "margin"] == ["flat", "rare", "all"]
-    ax = found.plot("margin", new_figure().subplots())
+    assert [row["plan"] for row in compared.differences if row["metric"] == "margin"] == [
+        "flat",
+        "rare",
+        "all",
+    ]
+    ax = compared.plot("margin", new_figure().subplots())
     assert [label.get_text() for label in ax.get_yticklabels()] == ["flat", "rare", "all"]
     with pytest.raises(BadInput, match=r"plot: expected one of .*margin.*found 'margins'"):
-        found.plot("margins")
+        compared.plot("margins")
 
 
 def test_percentiles_are_those_of_the_accounts() -> None:
     varied = population(briefs="{lognormal: {median: 4, sigma: 1}}", accounts=40, steady=False).replace(
         seed=5
     )
-    found = compare(varied, FLAT, TIGHT, policy=CALENDAR, replications=2)
+    compared = compare(varied, FLAT, TIGHT, policy=CALENDAR, replications=2)
     from ranksim.twin.sim.runner import replication_seed
 
     runs = [
@@ -152,7 +160,7 @@ def test_percentiles_are_those_of_the_accounts() -> None:
         for index in range(2)
     ]
     margins = np.concatenate([bills(run).margin for run in runs])
-    rows = [row for row in found.margins if row["plan"] == "all"]
+    rows = [row for row in compared.margins if row["plan"] == "all"]
     assert [row["a"] for row in rows] == np.percentile(margins, PERCENTILES, method="inverted_cdf").tolist()
     assert {(row["of"], row["base"]) for row in rows} == {(80, "customers")}
 
@@ -161,8 +169,8 @@ def test_percentiles_are_as_sure_as_margins_that_customers_had() -> None:
     # One customer in ten pays a hundred times as much, so that the p90 of some replications is theirs.
     sold = catalogue({"flat": {"price": 30 * USD}, "dear": {"price": 3000 * USD}})
     rare = population("{flat: 9, dear: 1}", accounts=40)
-    found = compare(rare, sold, sold, policy=CALENDAR, replications=5)
-    (p90,) = (row for row in found.margins if (row["plan"], row["percentile"]) == ("all", "p90"))
+    compared = compare(rare, sold, sold, policy=CALENDAR, replications=5)
+    (p90,) = (row for row in compared.margins if (row["plan"], row["percentile"]) == ("all", "p90"))
     assert {p90["a_low"], p90["a"], p90["a_high"]} <= {26_400_000, 2_996_400_000}
 
 
@@ -174,8 +182,8 @@ def test_who_needs_what() -> None:
             "large": {"price": 15 * USD, "cost_ceiling": 3_600_000},
         }
     )
-    found = compare(population("small"), sold, sold, policy=CALENDAR, replications=2)
-    ours = [(n.plan, n.needs, n.accounts, n.uplift) for n in found.needs if n.side == "A"]
+    compared = compare(population("small"), sold, sold, policy=CALENDAR, replications=2)
+    ours = [(n.plan, n.needs, n.accounts, n.uplift) for n in compared.needs if n.side == "A"]
     assert ours == [("small", "large", 10, 10 * 10 * USD)]
     tiny = catalogue({"small": {"price": 5 * USD, "cost_ceiling": 1_500_000}})
     alone = compare(population("small"), tiny, tiny, policy=CALENDAR, replications=2)
@@ -191,28 +199,28 @@ def test_customers_who_pay_too_much() -> None:
 def test_customers_are_moved() -> None:
     small = catalogue({"basic": {"price": 10 * USD}, "flat": {"price": 30 * USD}})
     mixed = population("{basic: 1, flat: 1}", accounts=40)
-    found = compare(mixed, small, FLAT, moves={"basic": "flat"}, replications=2)
-    assert found.row("revenue")["b"] == 40 * 30 * USD
+    compared = compare(mixed, small, FLAT, moves={"basic": "flat"}, replications=2)
+    assert compared.row("revenue")["b"] == 40 * 30 * USD
     # The same customers: those of "flat" pay what they paid, those of "basic" three times as much.
-    assert found.row("revenue", "flat")["difference"] == 0
-    assert found.row("revenue", "basic")["b"] == 3 * found.row("revenue", "basic")["a"]
+    assert compared.row("revenue", "flat")["difference"] == 0
+    assert compared.row("revenue", "basic")["b"] == 3 * compared.row("revenue", "basic")["a"]
 
 
 def test_customers_are_moved_from_a_plan_that_is_still_sold() -> None:
     sold = catalogue({"small": {"price": 5 * USD}, "large": {"price": 15 * USD}})
-    found = compare(population("small"), sold, sold, moves={"small": "large"}, replications=2)
-    assert (found.row("revenue")["a"], found.row("revenue")["b"]) == (50 * USD, 150 * USD)
+    compared = compare(population("small"), sold, sold, moves={"small": "large"}, replications=2)
+    assert (compared.row("revenue")["a"], compared.row("revenue")["b"]) == (50 * USD, 150 * USD)
 
 
 @pytest.mark.parametrize(("price", "share"), [(3_600_000, 0), (3_599_999, 1)])
 def test_a_margin_of_nothing_is_not_negative(price: int, share: int) -> None:
     sold = catalogue({"flat": {"price": price}})
-    found = compare(population(), sold, sold, policy=CALENDAR, replications=2)
-    assert found.row("negative")["a"] == share
+    compared = compare(population(), sold, sold, policy=CALENDAR, replications=2)
+    assert compared.row("negative")["a"] == share
 
 
 @pytest.mark.parametrize(
-    ("plans", "moves", "told"),
+    ("plans", "moves", "message"),
     [
         (
             "basic",
@@ -224,10 +232,10 @@ def test_a_margin_of_nothing_is_not_negative(price: int, share: int) -> None:
         ("basic", {"basik": "flat"}, "move: no customer is on 'basik'; expected one of basic"),
     ],
 )
-def test_plans_that_are_not_on_sale(plans: str, moves: dict[str, str], told: str) -> None:
+def test_plans_that_are_not_on_sale(plans: str, moves: dict[str, str], message: str) -> None:
     with pytest.raises(BadInput) as error:
         compare(population(plans), catalogue({"basic": {}}), FLAT, moves=moves)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_add_ons_that_are_not_on_sale() -> None:
@@ -243,8 +251,8 @@ def test_one_replication_has_no_interval() -> None:
 
 @pytest.mark.parametrize("name", ["margin", "limits", "percentiles"])
 def test_plots(name: str) -> None:
-    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
-    ax = found.plot(name, new_figure().subplots())
+    compared = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    ax = compared.plot(name, new_figure().subplots())
     assert ax.get_xlabel()
     if name == "margin":
         assert [bar.get_width() for bar in ax.patches] == pytest.approx([-79, -79])
@@ -263,87 +271,89 @@ def test_nothing_is_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Compiled, "serve", counted)
     cheap = catalogue({"flat": {"price": 20 * USD}}, "cheap")
-    found = compare(population(), FLAT, cheap, policy=CALENDAR, replications=3)
+    compared = compare(population(), FLAT, cheap, policy=CALENDAR, replications=3)
     # Ten customers of three replications: a price changes nothing, and they are on the one plan there is.
     assert len(accounts) == 10 * 3
-    assert {need.side for need in found.needs} == {"A", "B"}
+    assert {need.side for need in compared.needs} == {"A", "B"}
     compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=3)
     assert len(accounts) == 10 * 3 + 2 * 10 * 3
 
 
 def test_it_goes_on_until_the_difference_is_known() -> None:
     some = population().replace(seed=None, segments={"all": {"arrivals": "poisson"}})
-    told: list[str] = []
-    found = compare(some, FLAT, TIGHT, policy=CALENDAR, replications=2, precision=0.5,
-                    progress=lambda share, text: told.append(text))  # fmt: skip
-    counted = [text.partition(", the margin changes by ")[0] for text in told]
+    messages: list[str] = []
+    compared = compare(some, FLAT, TIGHT, policy=CALENDAR, replications=2, precision=0.5,
+                       progress=lambda share, text: messages.append(text))  # fmt: skip
+    counted = [text.partition(", the margin changes by ")[0] for text in messages]
     assert counted == [units.many(number, "replication") for number in range(1, FIRST_STAGE + 1)]
-    assert found.replications == FIRST_STAGE
-    margin = found.row("margin")
-    assert told[-1].endswith(units.write("money", margin["difference"], margin["low"], margin["high"]))
+    assert compared.replications == FIRST_STAGE
+    margin = compared.row("margin")
+    assert messages[-1].endswith(units.write("money", margin["difference"], margin["low"], margin["high"]))
     with pytest.raises(BadInput, match="precision: expected a share"):
         compare(some, FLAT, TIGHT, precision=2)
 
 
 def test_what_never_differs_ends() -> None:
-    found = compare(population(), FLAT, FLAT, policy=CALENDAR, replications=2, precision=0.01)
-    assert (found.replications, found.row("margin")["difference"]) == (FIRST_STAGE, 0)
+    compared = compare(population(), FLAT, FLAT, policy=CALENDAR, replications=2, precision=0.01)
+    assert (compared.replications, compared.row("margin")["difference"]) == (FIRST_STAGE, 0)
 
 
 def test_a_price_that_is_not_known_is_not_taken_for_nothing() -> None:
     unknown = catalogue({"flat": {"price": 0}}).model_copy(update={"prices_known": False})
-    found = compare(population(), unknown, FLAT, policy=CALENDAR, replications=2)
-    assert "The margin is not known, since A does not know what flat costs" in found.sentence
-    assert "36.00 USD under A and 36.00 USD under B" in found.sentence
-    told = {row["metric"] for row in found.differences}
-    assert "cost" in told
-    assert not {"revenue", "plan_prices", "add_ons", "margin", "negative"} & told
-    assert (found.margins, found.needs, found.plots) == ((), (), ("limits",))
-    assert found.views()
-    assert found.notes
-    assert found.title == f"Catalogue A ({found.names[0]}) against catalogue B ({found.names[1]})"
-    [price] = [row for row in found.tables["changes"] if row["path"] == "plans.flat.price"]
+    compared = compare(population(), unknown, FLAT, policy=CALENDAR, replications=2)
+    assert "The margin is not known, since A does not know what flat costs" in compared.sentence
+    assert "36.00 USD under A and 36.00 USD under B" in compared.sentence
+    metrics = {row["metric"] for row in compared.differences}
+    assert "cost" in metrics
+    assert not {"revenue", "plan_prices", "add_ons", "margin", "negative"} & metrics
+    assert (compared.margins, compared.needs, compared.plots) == ((), (), ("limits",))
+    assert compared.views()
+    assert compared.notes
+    assert compared.title == f"Catalogue A ({compared.names[0]}) against catalogue B ({compared.names[1]})"
+    [price] = [row for row in compared.tables["changes"] if row["path"] == "plans.flat.price"]
     assert (price["a"], price["b"]) == ("not known", "30 USD")
 
 
 def test_a_price_that_only_b_does_not_know_is_not_taken_for_nothing() -> None:
     unknown = catalogue({"flat": {"price": 0}}).model_copy(update={"prices_known": False})
-    found = compare(population(), FLAT, unknown, policy=CALENDAR, replications=2)
-    assert "The margin is not known, since B does not know what flat costs" in found.sentence
-    assert found.margins == ()
+    compared = compare(population(), FLAT, unknown, policy=CALENDAR, replications=2)
+    assert "The margin is not known, since B does not know what flat costs" in compared.sentence
+    assert compared.margins == ()
 
 
 def test_nobody_is_assumed_to_leave_and_that_is_said() -> None:
-    found = compare(population(accounts=1), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    compared = compare(population(accounts=1), FLAT, TIGHT, policy=CALENDAR, replications=2)
     said = "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal."
-    assert found.notes[0] == said
-    assert said in found._repr_html_()
-    assert "Further tables: margins, needs, more of differences; frame(NAME) has one." in found._repr_html_()
-    assert "What would have been enough" not in found._repr_html_()
-    assert " Of 1 customer in 30d, B earns" in found.sentence
-    assert "of them" not in found.sentence  # one is no share of customers
+    assert compared.notes[0] == said
+    assert said in compared._repr_html_()
+    assert (
+        "Further tables: margins, needs, more of differences; frame(NAME) has one." in compared._repr_html_()
+    )
+    assert "What would have been enough" not in compared._repr_html_()
+    assert " Of 1 customer in 30d, B earns" in compared.sentence
+    assert "of them" not in compared.sentence  # one is no share of customers
 
 
 def test_who_leaves_pays_and_costs_nothing() -> None:
     # The bill rises by half from 30 USD: with 0.4 for 1 a fifth of them leaves.
     dearer = catalogue({"flat": {"price": 45 * USD}}, "dearer")
-    found = compare(population(), FLAT, dearer, policy=CALENDAR, replications=2, demand=Demand(price=0.4))
+    compared = compare(population(), FLAT, dearer, policy=CALENDAR, replications=2, demand=Demand(price=0.4))
     expected = {"customers": 8, "revenue": 8 * 45 * USD, "cost": 8 * 3.6 * USD, "margin": 8 * 41.4 * USD}
-    assert {name: found.row(name)["b"] for name in expected} == pytest.approx(expected)
-    assert found.row("customers")["a"] == 10
-    assert found.row("margin")["a"] == 10 * 26.4 * USD
-    assert found.row("blocked")["difference"] == found.row("negative")["difference"] == 0
-    (stay,) = (view for view in found.views() if view.title == "Customers who stay or come")
+    assert {name: compared.row(name)["b"] for name in expected} == pytest.approx(expected)
+    assert compared.row("customers")["a"] == 10
+    assert compared.row("margin")["a"] == 10 * 26.4 * USD
+    assert compared.row("blocked")["difference"] == compared.row("negative")["difference"] == 0
+    (stay,) = (view for view in compared.views() if view.title == "Customers who stay or come")
     assert [row[-1] for row in stay.rows] == ["−2", "−2"]
-    assert found.notes[0].startswith(
+    assert compared.notes[0].startswith(
         "Assumed, not measured: of customers whose bill rises by a tenth 4 % leave"
     )
 
 
 def test_who_is_newly_refused_may_leave() -> None:
     demand = Demand(refused=0.25)
-    found = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2, demand=demand)
-    assert found.row("customers")["b"] == 7.5
+    compared = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2, demand=demand)
+    assert compared.row("customers")["b"] == 7.5
     loose = compare(population(), TIGHT, TIGHT, policy=CALENDAR, replications=2, demand=demand)
     assert loose.row("customers")["b"] == 10  # they were refused before, too
 
@@ -352,8 +362,8 @@ def test_plans_whose_price_stays_keep_their_customers() -> None:
     plans = "{flat: 1, other: 1}"
     a = catalogue({"flat": {"price": 30 * USD}, "other": {"price": 10 * USD}})
     b = catalogue({"flat": {"price": 45 * USD}, "other": {"price": 10 * USD}})
-    found = compare(population(plans), a, b, policy=CALENDAR, replications=2, demand=Demand(price=1.0))
-    other, flat = found.row("margin", "other"), found.row("customers", "flat")
+    compared = compare(population(plans), a, b, policy=CALENDAR, replications=2, demand=Demand(price=1.0))
+    other, flat = compared.row("margin", "other"), compared.row("customers", "flat")
     assert (other["difference"], other["low"], other["high"]) == (0, 0, 0)
     assert flat["b"] == pytest.approx(flat["a"] / 2)
 
@@ -367,7 +377,7 @@ def test_a_bill_that_is_not_known_does_not_rise() -> None:
 
 
 def test_one_customer_is_no_share_of_customers() -> None:
-    found = compare(population(accounts=1), FLAT, TIGHT, policy=CALENDAR, replications=2)
+    compared = compare(population(accounts=1), FLAT, TIGHT, policy=CALENDAR, replications=2)
     assert re.search(
-        r"; that customer meets \w+ in \d+ % of the replications, under A in 0 %\.$", found.sentence
+        r"; that customer meets \w+ in \d+ % of the replications, under A in 0 %\.$", compared.sentence
     )

@@ -97,8 +97,8 @@ def test_a_trace_as_csv_and_as_parquet(tmp_path: Path) -> None:
         | {"payload": json.loads(line["payload"]) if "kind" in line["payload"] else None}
         for line in example_rows()
     ]
-    whole = write_parquet(tmp_path / "calls", example_rows())
-    for path in (as_csv, packed, semicolons, whole):
+    parquet = write_parquet(tmp_path / "calls", example_rows())
+    for path in (as_csv, packed, semicolons, parquet):
         same(columns_of(read_recording(path, columns_are=AS_NAMED)), trace)
     typed = columns_of(read_recording(write_parquet(tmp_path / "typed", rows), columns_are=AS_NAMED))
     calls = np.concatenate(list(trace.chunks()))
@@ -137,14 +137,14 @@ def test_what_columns_hold_beside_the_usual(tmp_path: Path) -> None:
         row(status="", key="", error_code="", idempotency_key="", body=""),
         row(path="//[", key="", error_code="", idempotency_key="", body=""),
     ]  # fmt: skip
-    found = read_recording(write_csv(tmp_path / "calls.csv", calls))
-    first, second, unanswered = found.calls
+    recording = read_recording(write_csv(tmp_path / "calls.csv", calls))
+    first, second, unanswered = recording.calls
     assert (first.query, first.key, first.body) == ({"limit": "5"}, "log", None)
     assert (second.key, second.code, second.idempotency_key) == ("second", "cooldown_active", "again")
     assert (second.operation, second.body) == ("jobs.create", body)
     assert unanswered.status is None
     assert unanswered.id == f"{tmp_path / 'calls.csv'}:8"  # the body takes four lines
-    assert found.left_out == {"without an account": 1, "of an unknown operation": 1}
+    assert recording.left_out == {"without an account": 1, "of an unknown operation": 1}
 
 
 def test_a_rule_makes_up_only_what_was_not_recorded(tmp_path: Path) -> None:
@@ -165,8 +165,8 @@ def test_a_rule_holds_for_a_trace_too() -> None:
 
 def test_a_column_stands_for_one_field(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "calls.csv", [row(error_code=404)])
-    found = read_recording(path, columns_are={"status": "error_code"})
-    assert (found.calls[0].status, found.calls[0].code) == (404, "")
+    recording = read_recording(path, columns_are={"status": "error_code"})
+    assert (recording.calls[0].status, recording.calls[0].code) == (404, "")
 
 
 # Instants
@@ -213,8 +213,8 @@ def test_an_epoch_is_of_the_unit_that_its_size_tells(moment: datetime) -> None:
 # Accounts
 
 
-def accounts(found: Recording) -> list[str]:
-    return [call.account for call in found.calls]
+def accounts(recording: Recording) -> list[str]:
+    return [call.account for call in recording.calls]
 
 
 def test_accounts_are_users_of_a_log_columns_or_headers(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ GOOD = "2026-09-02,acme,GET,/v1/domains,200\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "flags", "told"),
+    ("text", "flags", "message"),
     [
         ("", "", "calls.csv:1: expected one column 'time', the time of each call, found an empty line"),
         ("ts,account,method,path\n", "", ":1: expected one column 'time', the time of each call, found 'ts,"),
@@ -270,13 +270,13 @@ GOOD = "2026-09-02,acme,GET,/v1/domains,200\n"
         (HEAD, "", "no call of it can be replayed (it holds none)"),
     ],
 )  # fmt: skip
-def test_wrong_tables(text: str, flags: str, told: str, tmp_path: Path) -> None:
+def test_wrong_tables(text: str, flags: str, message: str, tmp_path: Path) -> None:
     path, out = tmp_path / "calls.csv", tmp_path / "out.parquet"
     path.write_text(text, encoding="utf-8")
     result = CliRunner().invoke(
         app, ["price", "import", str(path), "--columns", str(out), *flags.split()], env={"COLUMNS": "300"}
     )
-    assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
+    assert (result.exit_code, message in result.stderr) == (2, True), result.stderr
     assert not out.exists()
 
 
@@ -305,9 +305,9 @@ def test_rows_that_cannot_be_read_are_skipped_and_counted(
 def test_lines_of_logs_and_rows_of_parquet_are_skipped(tmp_path: Path) -> None:
     log = tmp_path / "access.log"
     log.write_bytes(b"\xff\nnonsense\n" + (EXAMPLES / "access.log").read_bytes())
-    clean, found = read_recording(EXAMPLES / "access.log"), read_recording(log, skip_bad=True)
-    assert len(found.calls) == len(clean.calls)
-    assert found.left_out - clean.left_out == {"in lines or rows that cannot be read": 2}
+    clean, damaged = read_recording(EXAMPLES / "access.log"), read_recording(log, skip_bad=True)
+    assert len(damaged.calls) == len(clean.calls)
+    assert damaged.left_out - clean.left_out == {"in lines or rows that cannot be read": 2}
     table = read_recording(write_parquet(tmp_path / "calls", [row(status=7), row()]), skip_bad=True)
     assert (len(table.calls), table.first_bad.partition(", ")[0].rpartition(" row ")[2][:9]) == (
         1,
@@ -339,13 +339,13 @@ def test_wrong_parquet_and_logs(tmp_path: Path) -> None:
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"PAR1 and no more")
     wrong = write_parquet(tmp_path / "wrong.parquet", [row(), row(status=7)])
-    for path, told in (
+    for path, message in (
         (broken, "expected a complete Parquet file"),
         (wrong, "wrong.parquet: row 2: status: exp"),
     ):
         with pytest.raises(BadInput) as error:
             read_recording(path)
-        assert told in str(error.value)
+        assert message in str(error.value)
     with pytest.raises(
         BadInput, match=r"an access log has user or address, found 'X-Tenant'; write its calls"
     ):

@@ -49,21 +49,21 @@ def columns(*briefs: int, recorded: int = 0) -> Columns:
 
 def test_the_best_is_the_dearest_that_refuses_nobody_anew() -> None:
     # 20 customers with 5 briefs; an allowance of 4 refuses them all, at any price.
-    found = search(columns(*[5] * 20), PLANS, {PRICE: ["99 USD", "149 USD"], BRIEFS: [4, 5]}, compiled=False)
-    best = found.best
+    answer = search(columns(*[5] * 20), PLANS, {PRICE: ["99 USD", "149 USD"], BRIEFS: [4, 5]}, compiled=False)
+    best = answer.best
     assert best is not None
     assert best["point"] == "pro.price 149 USD, pro.quotas.keyword_brief_refreshes.limit 5"
     assert (best["change"], best["change_low"], best["change_high"]) == (400 * USD, None, None)  # all alike
     assert best["margin"] == 20 * (149 * USD - 5 * 30_000)
-    shares = {row[BRIEFS]: (row["newly_refused"], row["allowed"]) for row in found.candidates}
+    shares = {row[BRIEFS]: (row["newly_refused"], row["allowed"]) for row in answer.candidates}
     assert shares == {4: (1, False), 5: (0, True)}
-    ax = found.plot()
+    ax = answer.plot()
     assert ax.get_title() == "149 USD, 5 earns most: 20.00 USD more a customer"
     assert {tick.get_text() for tick in ax.get_yticklabels()} >= {"149 USD, 5", "99 USD, 4"}
     assert sorted({text.get_text() for text in ax.texts}) == ["best", "earns less", "refuses too many"]
     # What differs in prices alone is served once: the catalogue as it is, and two allowances.
-    assert found.served == 3 * 100
-    assert found.sentence.startswith("Of 4 catalogues, pro.price 149 USD")
+    assert answer.served == 3 * 100
+    assert answer.sentence.startswith("Of 4 catalogues, pro.price 149 USD")
 
 
 def test_a_refusal_that_was_met_before_is_not_new() -> None:
@@ -73,21 +73,21 @@ def test_a_refusal_that_was_met_before_is_not_new() -> None:
 
 
 def test_none_is_allowed() -> None:
-    found = search(columns(*[5] * 9), PLANS, {BRIEFS: [3, 4]}, compiled=False)
-    assert found.tornado == ()
-    assert found.sentence == (
+    answer = search(columns(*[5] * 9), PLANS, {BRIEFS: [3, 4]}, compiled=False)
+    assert answer.tornado == ()
+    assert answer.sentence == (
         "Under none of 2 catalogues do fewer than 1 % of these customers meet a refusal that they never met. "
         "Most of those refused meet quota_exhausted."
     )
-    assert {row["code"] for row in found.candidates} == {"quota_exhausted"}
+    assert {row["code"] for row in answer.candidates} == {"quota_exhausted"}
 
 
 def test_whom_the_catalogue_as_it_is_refuses_is_told_beside_the_candidates() -> None:
     # The allowance is 50 a week: one of ten asks for 51, and all were let pass when they were recorded.
-    found = search(columns(*[5] * 9, 51), PLANS, {PRICE: ["129 USD", "149 USD"]}, compiled=False)
-    assert found.now == (1, 10)
+    answer = search(columns(*[5] * 9, 51), PLANS, {PRICE: ["129 USD", "149 USD"]}, compiled=False)
+    assert answer.now == (1, 10)
     said = " 10 % of these customers meet one under the catalogue as it is, which is not quite the one that"
-    assert (found.best, said in found.sentence) == (None, True)
+    assert (answer.best, said in answer.sentence) == (None, True)
     assert "the catalogue as it is" not in search(columns(5), PLANS, {BRIEFS: [4]}, compiled=False).sentence
 
 
@@ -97,8 +97,8 @@ def test_what_is_assumed_of_jobs_is_told() -> None:
     spec = AccountSpec(plan="", anchor=START, portfolio=PortfolioSpec(domains=1, keywords=400))
     owner = replace(columns(1), accounts=(replace(own, spec=spec),))
     run = replace(owner, chunks=lambda: iter([to_records([row], CallRow)]))
-    found = search(run, PLANS, {BRIEFS: [5]}, plan="pro", compiled=False)
-    assert any("assumes 400 keywords on each of 1 domain" in note for note in found.notes)
+    answer = search(run, PLANS, {BRIEFS: [5]}, plan="pro", compiled=False)
+    assert any("assumes 400 keywords on each of 1 domain" in note for note in answer.notes)
 
 
 def test_a_best_that_earns_less_or_the_same_is_said_to() -> None:
@@ -118,49 +118,49 @@ def test_changes_are_of_all_customers() -> None:
 def test_who_spends_least_by_refusing_too_many_crowds_nobody_out() -> None:
     # 12 of 30 ask for nine briefs: fewer than nine refuse too many, though not surely of the first ten.
     some = columns(*[5, 5, 5, 9, 9] * 6)
-    found = search(some, PLANS, {BRIEFS: [5, 6, 7, 8, 9, 10]}, risk=0.3, first=10, compiled=False)
-    assert found.best is not None
-    assert found.best[BRIEFS] in (9, 10)
+    answer = search(some, PLANS, {BRIEFS: [5, 6, 7, 8, 9, 10]}, risk=0.3, first=10, compiled=False)
+    assert answer.best is not None
+    assert answer.best[BRIEFS] in (9, 10)
 
 
 def test_fewer_than_the_risk_is_a_share_of_all_customers() -> None:
     some = columns(*[5] * 99, 9)
     assert search(some, PLANS, {BRIEFS: [6]}, compiled=False).best is None  # 1 of 100 is not below 1 %
-    found = search(some, PLANS, {BRIEFS: [6]}, risk=0.011, compiled=False)
-    assert found.best is not None
-    assert found.best["newly_refused_low"] < 0.01 < found.best["newly_refused_high"]
+    answer = search(some, PLANS, {BRIEFS: [6]}, risk=0.011, compiled=False)
+    assert answer.best is not None
+    assert answer.best["newly_refused_low"] < 0.01 < answer.best["newly_refused_high"]
 
 
 def test_halving_keeps_the_better_third_and_ends_what_surely_refuses_too_many() -> None:
     some = columns(*[5] * 40)
     grid = {PRICE: [f"{n} USD" for n in range(100, 109)], BRIEFS: [4, 5]}
-    found = search(some, PLANS, grid, first=10, compiled=False)
-    ended = [row for row in found.candidates if not row["final"]]
+    answer = search(some, PLANS, grid, first=10, compiled=False)
+    ended = [row for row in answer.candidates if not row["final"]]
     assert {row["customers"] for row in ended} == {10}
     assert len(ended) == 15  # nine that refuse all, and two thirds of nine
     assert all(row["rounds"] == 1 for row in ended)
-    standing = Counter((row[BRIEFS], row["standing"]) for row in found.candidates)
+    standing = Counter((row[BRIEFS], row["standing"]) for row in answer.candidates)
     assert standing == {
         (5, "best"): 1, (5, "earns less"): 2, (5, "earns less, out in round 1"): 6,
         (4, "refuses too many, out in round 1"): 9,
     }  # fmt: skip
-    (view, _) = found.views()
+    (view, _) = answer.views()
     assert view.headings[:4] == ("standing", "pro price", "keyword brief refreshes limit", "customers")
     assert view.rows[0][:4] == ("best", "108.00 USD", "5", "40")
     assert view.words == 1  # amounts are not broken
-    best = found.best
+    best = answer.best
     assert best is not None
     assert (best["point"].split(",")[0], best["customers"]) == ("pro.price 108 USD", 40)
-    whole = search(some, PLANS, grid, compiled=False).best
-    assert whole is not None
-    assert whole["point"] == best["point"]
+    unhalved = search(some, PLANS, grid, compiled=False).best
+    assert unhalved is not None
+    assert unhalved["point"] == best["point"]
 
 
 def test_customers_are_the_same_in_whatever_order_candidates_stand() -> None:
     some = columns(*range(1, 31))
     one = search(some, PLANS, {PRICE: ["90 USD", "95 USD", "99 USD", "100 USD"]}, first=5, compiled=False)
     other = search(some, PLANS, {PRICE: ["100 USD", "99 USD", "95 USD", "90 USD"]}, first=5, compiled=False)
-    margins = [{row["point"]: row["margin"] for row in found.candidates} for found in (one, other)]
+    margins = [{row["point"]: row["margin"] for row in answer.candidates} for answer in (one, other)]
     assert margins[0] == margins[1]
 
 
@@ -168,25 +168,25 @@ def test_demand_is_assumed_and_varied() -> None:
     # From 129 to 193.50 USD is half as much again: with 1 for 1 half of the customers leave.
     demand = Demand(price=1.0)
     some = columns(*[5] * 8)
-    found = search(some, PLANS, {PRICE: ["193.50 USD"]}, demand=demand, compiled=False)
+    answer = search(some, PLANS, {PRICE: ["193.50 USD"]}, demand=demand, compiled=False)
     cost = 5 * 30_000
-    (row,) = found.candidates
+    (row,) = answer.candidates
     assert row["margin"] == pytest.approx(8 * (193_500_000 - cost) / 2)
-    price = next(row for row in found.tornado if row["assumption"].startswith("leave where the bill"))
+    price = next(row for row in answer.tornado if row["assumption"].startswith("leave where the bill"))
     assert price["change_at_low"] == pytest.approx(8 * 64_500_000)
     assert price["change_at_high"] == pytest.approx(8 * ((193_500_000 - cost) / 2 - (129_000_000 - cost)))
-    assert found.tornado[0] is price
-    assert any("of customers whose bill rises by a tenth 10 % leave" in note for note in found.notes)
+    assert answer.tornado[0] is price
+    assert any("of customers whose bill rises by a tenth 10 % leave" in note for note in answer.notes)
 
 
 def test_who_is_refused_anew_may_leave() -> None:
     demand = Demand(refused=0.25)
-    found = search(columns(*[5] * 4), PLANS, {BRIEFS: [4]}, demand=demand, risk=0.999, compiled=False)
-    assert found.candidates[0]["margin"] == pytest.approx(4 * (129 * USD - 4 * 30_000) * 0.75)
+    answer = search(columns(*[5] * 4), PLANS, {BRIEFS: [4]}, demand=demand, risk=0.999, compiled=False)
+    assert answer.candidates[0]["margin"] == pytest.approx(4 * (129 * USD - 4 * 30_000) * 0.75)
 
 
 @pytest.mark.parametrize(
-    ("grid", "how", "told"),
+    ("grid", "how", "message"),
     [
         ({}, {}, "at least one path"),
         ({PRICE: ["1 USD"]}, {"risk": 0.0}, "risk: expected a share"),
@@ -195,8 +195,8 @@ def test_who_is_refused_anew_may_leave() -> None:
         ({"plans.gold.price": ["1 USD"]}, {}, "gold"),
     ],
 )
-def test_what_cannot_be_searched(grid: dict[str, list[object]], how: dict[str, Any], told: str) -> None:
-    with pytest.raises(BadInput, match=told):
+def test_what_cannot_be_searched(grid: dict[str, list[object]], how: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         search(columns(1), PLANS, grid, compiled=False, **how)
 
 
@@ -218,13 +218,13 @@ def test_the_command(tmp_path: Path) -> None:
 
 def test_frames_have_dollars() -> None:
     pytest.importorskip("pandas")
-    found = search(columns(*[5] * 20), PLANS, {PRICE: ["99 USD", "149 USD"]}, compiled=False)
-    assert found.frame()["change"].max() == 400
-    assert sorted(found.frame()[PRICE]) == [99, 149]
-    written = found._spec("candidates").in_files(found.rows())
+    answer = search(columns(*[5] * 20), PLANS, {PRICE: ["99 USD", "149 USD"]}, compiled=False)
+    assert answer.frame()["change"].max() == 400
+    assert sorted(answer.frame()[PRICE]) == [99, 149]
+    written = answer._spec("candidates").in_files(answer.rows())
     assert sorted(row[f"{PRICE}_uusd"] for row in written) == [99 * USD, 149 * USD]
-    assert found.frame("candidates", integers=True)["change"].max() == 400 * USD
-    assert "change_at_low" in found.frame("tornado")
+    assert answer.frame("candidates", integers=True)["change"].max() == 400 * USD
+    assert "change_at_low" in answer.frame("tornado")
 
 
 def test_columns_and_a_catalogue_are_given_by_their_paths_too(tmp_path: Path) -> None:

@@ -523,10 +523,10 @@ def test_what_is_set_may_be_set_less_far_from_what_was() -> None:
 def test_how_far_a_value_may_be_set_is_told_with_the_action() -> None:
     """A delivery takes 10 s at most."""
     asked = why(Scenario.parse(SLOW), [1], "endpoints.erp.lost", futures=10)
-    told = "the timeline's set of scenario.receivers.erp.latency at 2026-03-02T00:00:00Z: 12s → 10s"
-    assert told in asked.sentence
+    action = "the timeline's set of scenario.receivers.erp.latency at 2026-03-02T00:00:00Z: 12s → 10s"
+    assert action in asked.sentence
     assert asked.changes[0].path == "scenario.timeline[1].value"
-    assert asked.views()[1].rows[0][0] == told.partition(": 12s")[0]
+    assert asked.views()[1].rows[0][0] == action.partition(": 12s")[0]
 
 
 @pytest.mark.parametrize(
