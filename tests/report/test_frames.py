@@ -55,6 +55,32 @@ def test_files_name_columns_of_money_by_their_unit() -> None:
     assert list(spec.in_files([row])[0]) == list(named)
 
 
+def test_frames_of_one_unit_name_it_where_no_type_tells_it() -> None:
+    frame = pd.DataFrame(columns=["unit", "a", "a_low", "low"])
+    columns = ["a", "a_low", "low"]
+    cases = {
+        ("rows.money", False): ["a_usd", "a_usd_low", "low_usd"],
+        ("rows.money", True): ["a_uusd", "a_uusd_low", "low_uusd"],
+        ("rows.duration", True): ["a_us", "a_us_low", "low_us"],
+        ("rows.instant", True): ["a_us", "a_us_low", "low_us"],
+        ("rows.duration", False): columns,
+        ("rows.share", True): columns,
+        ("rows", False): columns,
+    }
+    for (name, integers), names in cases.items():
+        assert list(frames.named_by_unit(frame, name, columns, integers)) == ["unit", *names], name
+
+
+def test_a_frame_without_rows_has_the_types_of_one_with_rows() -> None:
+    rows = [{"endpoint": "erp", "value": "1h", "count": 2.5, "exchanges": ["x1"]}]
+    quantities = {"value": "text", "exchanges": "list"}
+    types = pd.DataFrame(rows).dtypes
+    none = pd.DataFrame(columns=list(rows[0]))
+    assert not none.dtypes.equals(types)
+    assert frames.typed_without_rows(none, quantities).dtypes.equals(types)
+    assert frames.typed_without_rows(pd.DataFrame(rows), {}).dtypes.equals(types)
+
+
 def test_units_of_all_rows_say_what_every_column_is() -> None:
     """Durations beside money that never varies: also of ends, which only durations have."""
     rows = [

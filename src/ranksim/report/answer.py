@@ -104,26 +104,38 @@ class ReadyAnswer(ABC):
 
         With `integers` they stay µs and µUSD. Without a `name` it is the table that answers. Columns
         `…_uusd` are named `…_usd`; rows with a `unit` or `quantity` give the unit of what they compare, and
-        `NAME.UNIT`, such as points.duration, has those of one unit. Raises BadInput when there is no such
-        table, or no pandas.
+        `NAME.UNIT`, such as differences.money, has those of one unit, which their columns name: `a_usd`, with
+        `integers` `a_uusd` and of times `a_us`. Raises BadInput when there is no such table, or no pandas.
         """
-        from ranksim.report.frames import rows_named
+        from ranksim.report.frames import named_by_unit, rows_named
 
         name = name or next(iter(self.TABLES))
-        return self._frame(name.partition(".")[0], rows_named(self.tables, name), integers)
+        table = name.partition(".")[0]
+        frame = self._frame(table, rows_named(self.tables, name), integers)
+        return named_by_unit(frame, name, self._by_row(table, frame), integers)
+
+    def _by_row(self, table: str, frame: pd.DataFrame) -> list[str]:
+        """Return the columns of a frame of a table that are in the unit of their row."""
+        quantities = self._spec(table).quantities
+        return [name for name in map(str, frame) if name in COMPARED or quantities.get(name) == ""]
 
     def _frame(self, name: str, rows: Sequence[Row], integers: bool) -> pd.DataFrame:
         """Return rows of a table as a frame; see `frame`."""
-        from ranksim.report.frames import with_number_ends, with_units, with_units_of_rows
+        from ranksim.report.frames import (
+            typed_without_rows,
+            with_number_ends,
+            with_units,
+            with_units_of_rows,
+        )
 
         pandas = imported("pandas", "frames need pandas", "plots")
         table = self._spec(name)
+        quantities = table.quantities
         frame: pd.DataFrame = pandas.DataFrame(rows, columns=table.columns or None)
+        frame = typed_without_rows(frame, quantities)
         if integers:
             return with_number_ends(frame)
-        quantities = table.quantities
-        compared = [name for name in map(str, frame) if name in COMPARED or quantities.get(name) == ""]
-        frame = with_units_of_rows(frame, compared)
+        frame = with_units_of_rows(frame, self._by_row(name, frame))
         converted = {column: "money" for column in map(str, frame) if column.endswith("_uusd")}
         for column, quantity in quantities.items():
             if quantity in CONVERTED:

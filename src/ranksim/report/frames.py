@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -109,6 +110,39 @@ def in_unit(unit: str, value: float | None) -> Any:
 def as_number(unit: str, value: float | None) -> float | None:
     """Return a number without a type: seconds, of an instant of the epoch; dollars; or the number itself."""
     return value / MICRO_USD if value is not None and unit in IN_MICROS else value
+
+
+def named_by_unit(
+    frame: pd.DataFrame, name: str, columns: Sequence[str], integers: bool = False
+) -> pd.DataFrame:
+    """Return a frame requested as `NAME.UNIT` whose `columns` name that unit where no type tells it.
+
+    Money is `a_usd`, as integers `a_uusd`, times as integers `a_us`; `a_low` becomes `a_usd_low`.
+    """
+    of_unit = {"money": "uusd", "duration": "us", "instant": "us"} if integers else {"money": "usd"}
+    suffix = of_unit.get(name.partition(".")[2])
+    named = {column: re.sub("(_low|_high)?$", rf"_{suffix}\1", column, count=1) for column in columns}
+    return frame.rename(columns=named) if suffix else frame
+
+
+def typed_without_rows(frame: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFrame:
+    """Return a frame; one without rows has text and numbers in the columns where tables with rows have them.
+
+    Text is what is named in `TEXT`, or of the quantity "text" or "word", and a "list" is neither.
+    """
+    types: Mapping[str, Any] = {"text": "str", "word": "str", "list": object}
+    kinds = {**dict.fromkeys(TEXT, "text"), **quantities}
+    columns = map(str, () if len(frame) else frame)
+    return frame.astype({column: types.get(kinds.get(column, ""), float) for column in columns})
+
+
+TEXT = (
+    "account", "against", "algorithm", "answer", "assumed", "assumption", "client", "code", "days",
+    "difference_unit", "endpoint", "found", "high_value", "key", "kind", "low_value", "metric", "operation",
+    "outcome", "parameter", "point", "rate_class", "reason", "resource", "says", "settings", "text", "unit",
+    "what", "who",
+)  # fmt: skip
+"""Columns that are text in every table, unless its quantities say otherwise."""
 
 
 def with_number_ends(frame: pd.DataFrame) -> pd.DataFrame:

@@ -11,7 +11,15 @@ from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.report import units
 from ranksim.report.answer import printed
-from ranksim.report.frames import as_number, in_unit, rows_named, with_number_ends, with_units_of_rows
+from ranksim.report.frames import (
+    as_number,
+    in_unit,
+    named_by_unit,
+    rows_named,
+    typed_without_rows,
+    with_number_ends,
+    with_units_of_rows,
+)
 from ranksim.report.tables import Row, View, fragment
 
 if TYPE_CHECKING:
@@ -67,6 +75,16 @@ class MetricEstimate(Estimate):
         return units.write(self.unit, *self)
 
 
+OF_METRIC, OF_DIFFERENCE = ("a", "b"), ("difference", "low", "high")
+"""Columns of a comparison in the `unit`, and in the `difference_unit`, of their row."""
+
+COLUMNS = (
+    *("metric", "unit", "difference_unit", *OF_METRIC, *OF_DIFFERENCE),
+    *("gain", "gain_low", "gain_high", "pairs"),
+)
+"""Of a comparison of no metrics; that of points of a study has others, too."""
+
+
 class MetricComparison(Sequence[Row]):
     """Two results compared metric by metric: a sequence of rows, B minus A, as plain numbers.
 
@@ -81,8 +99,10 @@ class MetricComparison(Sequence[Row]):
 
     @property
     def tables(self) -> dict[str, list[Row]]:
-        """All rows as `metrics`: what changed first, of that what chance alone may explain last."""
-        return {"metrics": sorted(self.rows, key=lambda row: (not row["difference"], _may_be_chance(row)))}
+        """All rows as `differences`: what changed first, of that what chance alone may explain last."""
+        return {
+            "differences": sorted(self.rows, key=lambda row: (not row["difference"], _may_be_chance(row)))
+        }
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -146,7 +166,7 @@ class MetricComparison(Sequence[Row]):
                 units.write(row["unit"], row["b"]),
                 units.write(units.difference_of(row["unit"]), row["difference"], row["low"], row["high"]),
             )
-            for row in self.tables["metrics"]
+            for row in self.tables["differences"]
             if row["difference"]
         ]
         view = View("What changed", ("metric", "A", "B", "difference"), 1, tuple(rows))
@@ -185,19 +205,22 @@ class MetricComparison(Sequence[Row]):
         rows = filter(_has_percentage, self.changed)
         return sorted(rows, key=lambda row: -abs(row["difference"] / row["a"]))[:MOST_DRAWN]
 
-    def frame(self, name: str = "metrics", integers: bool = False) -> pd.DataFrame:
-        """Return all rows as a pandas frame, those that changed first; as `metrics.UNIT` those of one unit.
+    def frame(self, name: str = "differences", integers: bool = False) -> pd.DataFrame:
+        """Return all rows as a pandas frame, what changed first; `differences.UNIT` has those of one unit.
 
         Instants are UTC datetimes, durations timedeltas, and money is in dollars; with `integers` they stay
-        µs and µUSD. Raises BadInput for another name, or without pandas.
+        µs and µUSD. Those of one unit name it: `a_usd`; with `integers` `a_uusd` and `a_us`. Raises BadInput
+        for another name, or without pandas.
         """
         pandas = imported("pandas", "frames need pandas", "plots")
         rows = rows_named(self.tables, name)
-        frame: pd.DataFrame = pandas.DataFrame(rows)
-        if rows and not integers:
-            frame = with_units_of_rows(frame, ["a", "b"])
-            frame = with_units_of_rows(frame, ["difference", "low", "high"], "difference_unit")
-        return with_number_ends(frame)
+        frame: pd.DataFrame = typed_without_rows(
+            pandas.DataFrame(rows, columns=None if rows else COLUMNS), {}
+        )
+        if not integers:
+            frame = with_units_of_rows(frame, OF_METRIC)
+            frame = with_units_of_rows(frame, OF_DIFFERENCE, "difference_unit")
+        return named_by_unit(with_number_ends(frame), name, (*OF_METRIC, *OF_DIFFERENCE), integers)
 
 
 def _has_percentage(row: Row) -> bool:

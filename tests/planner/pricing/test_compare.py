@@ -85,6 +85,15 @@ def test_frames_have_dollars_and_seconds() -> None:
     assert frame.loc[("flat", "hit_any"), "b"] == 1
     raw = compared.frame("differences", integers=True).set_index(["plan", "metric"])
     assert raw.loc[("flat", "margin"), "difference"] == -79 * USD
+    money = compared.frame("differences.money").set_index(["plan", "metric"])
+    assert money.loc[("flat", "margin"), "difference_usd"] == -79.0
+    micros = compared.frame("differences.money", integers=True).set_index(["plan", "metric"])
+    assert micros.loc[("flat", "margin"), "difference_uusd"] == -79 * USD
+    blocked = compared.frame("differences.duration").set_index("plan").loc["all", "b"]
+    assert blocked.total_seconds() == frame.loc[("all", "blocked"), "b"]
+    shares = compared.frame("differences.share")
+    assert set(shares["difference_unit"]) == {"share"}
+    assert (shares["difference"] == shares["b"] - shares["a"]).all()
     assert compared.frame("margins")["a"].max() == pytest.approx(26.4)
     with pytest.raises(BadInput, match="frame: expected one of changes, differences, margins, needs"):
         compared.frame("money")

@@ -56,7 +56,7 @@ def test_a_comparison_tells_what_common_random_numbers_gained(result: StudyResul
     )  # the same draw in both: nothing varies but rounding
     [row] = [
         row
-        for row in result.tables["comparisons"]
+        for row in result.tables["differences"]
         if (row["point"], row["against"], row["metric"]) == ("workers=2", "workers=1", "own")
     ]
     assert own == row
@@ -96,6 +96,28 @@ def test_every_table_has_its_columns(result: StudyResult) -> None:
     assert result.frame()["toy.workers"].unique().tolist() == [1, 2, 4]
 
 
+def test_differences_of_one_unit_name_it(result: StudyResult) -> None:
+    row = next(row for row in result.tables["differences"] if row["metric"] == "cost")
+    dollars, micros = (result.frame("differences.money", integers=integers) for integers in (False, True))
+    assert set(dollars["metric"]) == {"cost"}
+    for column in ("a", "b", "difference", "low", "high"):
+        assert micros[f"{column}_uusd"][0] == row[column]
+        assert dollars[f"{column}_usd"][0] == row[column] / 1_000_000
+    compared = result.compare(row["point"], row["against"])
+    assert compared.frame("differences.money")["difference_usd"][0] == row["difference"] / 1_000_000
+
+
+def test_tables_without_rows_have_the_types_of_others(result: StudyResult, study: Make) -> None:
+    other = study(measure=["cost"], replications=2).run()
+    assert {"tornado", "goals", "candidates"} <= {name for name, rows in other.tables.items() if not rows}
+    for name, rows in result.tables.items():
+        if rows and not other.tables[name]:
+            none, some = other.frame(name), result.frame(name)
+            for column in none:
+                kinds = none[column].dtype.kind, some[column].dtype.kind
+                assert kinds[0] == kinds[1] or kinds == ("f", "i"), (name, column)
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
@@ -122,7 +144,7 @@ def test_what_a_result_has_not(result: StudyResult, ask: Callable[[StudyResult],
     [
         ("points", "level", "level"),
         ("points", "cost", "cost, USD"),
-        ("comparisons", "own", "difference in own from workers=1"),
+        ("differences", "own", "difference in own from workers=1"),
         ("candidates", None, "toy.workers"),
         ("tornado", "level", "change of level"),
     ],
@@ -160,10 +182,10 @@ def test_differences_of_shares_are_in_percentage_points(result: StudyResult) -> 
     }
     row |= {"difference": 0.035, "low": 0.03, "high": 0.04}
     axes = new_figure().subplots()
-    PLOTS["comparisons"](result.study, [row], axes)
+    PLOTS["differences"](result.study, [row], axes)
     assert axes.get_xlabel() == "difference in hit from a, percentage points"
     assert axes.get_title() == "3.5 points more hit at b than at a"
-    PLOTS["comparisons"](result.study, [row | {"low": -0.01}], axes)
+    PLOTS["differences"](result.study, [row | {"low": -0.01}], axes)
     assert axes.get_title() == "No difference in hit is sure"
 
 
@@ -174,7 +196,7 @@ def test_names_of_points_leave_room_for_the_title(result: StudyResult) -> None:
         {"point": f"longer, workers=1, keywords={n}", "against": f"now, keywords={n}"} for n in (1000, 2000)
     ]
     axes = new_figure().subplots()
-    PLOTS["comparisons"](result.study, [row | of for of in sides], axes)
+    PLOTS["differences"](result.study, [row | of for of in sides], axes)
     for lines in (axes.get_title(), axes.get_xlabel()):
         assert max(map(len, lines.split("\n"))) <= 40
     assert axes.get_yticklabels()[-1].get_text() == "longer, workers=1, keywords=1000\n− now, keywords=1000"
@@ -222,7 +244,7 @@ def test_json_is_plain_and_the_same_twice(result: StudyResult, study: Make, toy:
 def test_tables_for_people(result: StudyResult) -> None:
     shown = {view.title: view for view in result.views()}
     comparison = next(row for row in shown["Comparisons"].rows if row[2] == "own")
-    row = next(row for row in result.tables["comparisons"] if row["metric"] == "own")
+    row = next(row for row in result.tables["differences"] if row["metric"] == "own")
     assert comparison[4] == units.gain(row["gain"], row["gain_low"], row["gain_high"])
     assert comparison[4].endswith(")")
     assert shown["Smallest toy.workers such that chance > 2%"].rows[0][2] in ("found", "undecided")
@@ -231,6 +253,6 @@ def test_tables_for_people(result: StudyResult) -> None:
 
 def test_figures_of_what_is_the_same_at_every_point_say_so(study: Make) -> None:
     made = study(factors={"toy.pause": ["1s", "2s"]}, measure=["level"], replications=6).run()
-    for plot in ("points", "comparisons"):
+    for plot in ("points", "differences"):
         assert "at every point" in made.plot(plot).get_title().replace("\n", " ")
         assert "less" not in made.plot(plot).get_title()

@@ -131,7 +131,7 @@ def test_a_comparison_shows_what_changed_and_its_frame_has_units(result: rs.Resu
     wait = frame.loc["jobs.rank_run.wait.p95"]
     assert wait["b"] < wait["a"] < 20 * 60
     assert wait["difference"] == pytest.approx(wait["b"] - wait["a"])
-    disabled = compared.frame("metrics.instant").set_index("metric").loc["endpoints.erp.disabled_at"]
+    disabled = compared.frame("differences.instant").set_index("metric").loc["endpoints.erp.disabled_at"]
     assert disabled["b"].date().isoformat() == "2026-01-07"
     assert isinstance(disabled["difference"], pd.Timedelta)
     raw = compared.frame(integers=True).set_index("metric")
@@ -143,15 +143,29 @@ def test_a_frame_of_one_unit_has_columns_of_one_type(result: rs.Result) -> None:
     compared = rs.run(rs.Scenario.load(FILE).replace(plan="agency"), seed=result.seed).compare(result)
     kinds = {"duration": "m", "money": "f", "count": "f", "share": "f"}
     for unit, kind in kinds.items():
-        frame = compared.frame(f"metrics.{unit}")
+        frame = compared.frame(f"differences.{unit}")
         assert set(frame["unit"]) == {unit}
         for column in ("a", "b", "difference", "low", "high"):
-            assert frame[column].dtype.kind == kind, (unit, column)
-    assert compared.frame("metrics.instant")["b"].dtype.kind == "M"
-    assert sum(len(compared.frame(f"metrics.{unit}")) for unit in (*kinds, "instant")) == len(compared)
+            named = f"{column}_usd" if unit == "money" else column
+            assert frame[named].dtype.kind == kind, (unit, column)
+    assert compared.frame("differences.instant")["b"].dtype.kind == "M"
+    assert sum(len(compared.frame(f"differences.{unit}")) for unit in (*kinds, "instant")) == len(compared)
     assert result.frame("totals.money")["unit"].eq("money").all()
-    with pytest.raises(BadInput, match=r"frame: metrics has rows of .*duration.*, found 'minutes'"):
-        compared.frame("metrics.minutes")
+    with pytest.raises(BadInput, match=r"frame: differences has rows of .*duration.*, found 'minutes'"):
+        compared.frame("differences.minutes")
+
+
+def test_a_frame_without_rows_has_types(result: rs.Result) -> None:
+    assert not result.tables["notes"]
+    assert not result.tables["queues_by_day"]
+    assert result.frame("notes")["text"].dtype == pd.Series(["text"]).dtype
+    kinds = {column: kind.kind for column, kind in result.frame("queues_by_day").dtypes.items()}
+    numbers = dict.fromkeys(("jobs", "low", "high"), "f")
+    assert {column: kinds[column] for column in ("t", "at", *numbers)} == {"t": "M", "at": "M"} | numbers
+    none, some = result.compare(result, []).frame(), result.compare(result, "refusals.share").frame()
+    assert set(none) == set(some)
+    assert none["metric"].dtype == some["metric"].dtype
+    assert none["difference"].dtype == some["difference"].dtype == float
 
 
 def test_a_comparison_draws_what_changed_most(result: rs.Result) -> None:

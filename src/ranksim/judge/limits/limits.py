@@ -34,7 +34,8 @@ LIMITS = TableSpec(
     title="Limits",
 )
 EVIDENCE = TableSpec(
-    others={"length": "duration"}, columns=("who", "limit", "length", "algorithm", "says", "exchanges")
+    others={"length": "duration", "exchanges": "list"},
+    columns=("who", "limit", "length", "algorithm", "says", "exchanges"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Plots of a study: points and comparisons with their intervals, tornado, Sobol's indices, a goal."""
+"""Plots of a study: points and differences with their intervals, tornado, Sobol's indices, a goal."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def filled_plots(tables: Tables) -> dict[str, tuple[str, str | None, list[Row]]]
     What answers a question comes before what it was found by.
     """
     plots = {}
-    for name in ("candidates", "comparisons", "tornado", "sobol", "points"):
+    for name in ("candidates", "differences", "tornado", "sobol", "points"):
         metrics: dict[str | None, list[Row]] = {}
         for row in tables[name]:
             metrics.setdefault(row.get("metric"), []).append(row)
@@ -196,7 +196,7 @@ def _sobol(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
 
 PLOTS: dict[str, Callable[[CheckedSpec, Sequence[Row], Axes], None]] = {
     "points": _points,
-    "comparisons": _comparisons,
+    "differences": _comparisons,
     "candidates": _candidates,
     "tornado": _tornado,
     "sobol": _sobol,

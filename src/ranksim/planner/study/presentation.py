@@ -29,7 +29,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
             columns=("point", "metric", "unit", "quantile", "replications", "value", "low", "high"),
             title="Quantiles over replications",
         ),
-        "comparisons": TableSpec(
+        "differences": TableSpec(
             {"point": "text", "against": "text", "metric": "text", "difference": "", "gain": "gain"},
             others={"a": "", "b": ""},
             headings={"gain": "variance reduction"},
@@ -70,6 +70,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
         ),
         "failures": TableSpec(
             dict.fromkeys(("point", "replication", "reason"), "text"),
+            others={"replication": "count"},
             headings={"reason": "why"},
             title="Failed",
             columns=("point", "replication", "reason"),
@@ -78,7 +79,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
 )
 """The tables of a result. `low` and `high` are the ends of intervals; a quantile's may be None where there
 are too few replications, and an index's where the parameter changes nothing. Durations are µs, money µUSD;
-shares are fractions of 1, and so are their differences. In `comparisons` B is the `point`, A what it is held
+shares are fractions of 1, and so are their differences. In `differences` B is the `point`, A what it is held
 `against`; `a` and `b` are their means, and the `difference` is b − a."""
 
 COMPARED = (
@@ -128,7 +129,7 @@ def study_sentence(study: CheckedSpec, tables: Tables) -> str:
         several = len(goals) > 1
         answers = (f"{row['point']}: " * several + units.text(row["answer"]) for row in goals)
         return f"The {sought} is {'; '.join(answers)}."
-    if rows := tables["comparisons"]:
+    if rows := tables["differences"]:
         of_first = [row for row in rows if row["metric"] == rows[0]["metric"]]
         return _of_comparison(max(of_first, key=lambda row: abs(row["difference"] or 0)))
     if tables["tornado"]:
@@ -168,7 +169,7 @@ def study_views(study: CheckedSpec, tables: Tables) -> list[View]:
         *_candidates(study, tables["candidates"]),
         *_points(tables["points"]),
         *_view("quantiles", map(_quantile, tables["quantiles"])),
-        *_view("comparisons", map(_difference, tables["comparisons"]), COMPARED),
+        *_view("differences", map(_difference, tables["differences"]), COMPARED),
         *_view("tornado", map(_changes, tables["tornado"])),
         *_view("sobol", map(_indices, tables["sobol"])),
         *_view("failures", tables["failures"]),

@@ -1,4 +1,4 @@
-"""The result of a study: tables of points, comparisons, goals and sensitivities; frames, plots, JSON."""
+"""The result of a study: tables of points, differences, goals and sensitivities; frames, plots, JSON."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class StudyResult(ReadyAnswer):
     def compare(self, point: str, against: str, metrics: Iterable[str] | None = None) -> MetricComparison:
         """Compare a point (b) with another (a), metric by metric, as `Result.compare` does two results.
 
-        Rows are those of the table `comparisons`. Raises BadInput for a point or metric that there is not.
+        Rows are those of the table `differences`. Raises BadInput for a point or metric that there is not.
         """
         names = self.study.measured if metrics is None else tuple(metrics)
         rows = [_comparison(self.study, point, against, name, self._sample) for name in names]
@@ -160,7 +160,7 @@ class StudyResult(ReadyAnswer):
     def plot(self, name: str = "", ax: Axes | None = None, metric: str | None = None) -> Axes:
         """Draw one of `plots`, the first unless it is named, or a table that has any.
 
-        A table (`points`, `comparisons`, `candidates`, `tornado` or `sobol`) is drawn of its first metric
+        A table (`points`, `differences`, `candidates`, `tornado` or `sobol`) is drawn of its first metric
         unless that is named; a metric alone is drawn of `points`. Raises BadInput when there is nothing to
         draw, or no matplotlib.
         """
@@ -213,7 +213,7 @@ def make_tables(
     made: Tables = {
         "points": [row for point in design for row in _point_rows(study, point, samples)],
         "quantiles": [row for point in design for row in _quantile_rows(study, point, samples)],
-        "comparisons": list(_comparisons(study, design, samples)),
+        "differences": list(_comparisons(study, design, samples)),
         "goals": goals,
         "candidates": candidates,
         **sensitivity.rows(study, moved, runs, dict(counts)),

@@ -268,21 +268,22 @@ class Result:
         Instants are UTC datetimes, durations timedeltas, and money is in dollars: a column `…_uusd` is then
         named `…_usd`. With `integers` times stay µs and money µUSD. Ends of intervals that are unknown, as
         those of one replication, are NaN or NaT. `replications` has a row a replication and a column for each
-        of `metrics`. Of a table whose rows have units `NAME.UNIT` is those of one
-        unit, such as totals.money. Raises BadInput when there is no such table, or no pandas.
+        of `metrics`. Of a table whose rows have units `NAME.UNIT` is those of one unit, such as totals.money,
+        which columns name: `value_usd`, with `integers` `value_uusd` and of times `value_us`. Raises BadInput
+        when there is no such table, or no pandas.
         """
-        from ranksim.report.frames import rows_named, with_number_ends, with_units, with_units_of_rows
+        from ranksim.report import frames
 
         if name == "replications":
             return self._by_replication(integers)
-        rows, name = rows_named(self.tables, name), str(name).partition(".")[0]
+        rows, table = frames.rows_named(self.tables, name), str(name).partition(".")[0]
         pandas = imported("pandas", "frames need pandas", "plots")
-        columns = list(tables.COLUMNS[name])
-        frame: pd.DataFrame = pandas.DataFrame(rows, columns=columns)
+        columns = list(tables.COLUMNS[table])
+        frame: pd.DataFrame = frames.typed_without_rows(pandas.DataFrame(rows, columns=columns), {})
+        by_row = [column for column in columns if column not in tables.WORDS] if "unit" in frame else []
         if not integers:
-            by_row = [column for column in columns if column not in tables.WORDS] if "unit" in frame else ()
-            frame = with_units_of_rows(with_units(frame, tables.quantities(name)), by_row)
-        return with_number_ends(frame)
+            frame = frames.with_units_of_rows(frames.with_units(frame, tables.quantities(table)), by_row)
+        return frames.named_by_unit(frames.with_number_ends(frame), name, by_row, integers)
 
     def _by_replication(self, integers: bool) -> pd.DataFrame:
         from ranksim.report.frames import IN_MICROS, with_units
