@@ -47,6 +47,10 @@ def test_a_table_that_there_is_not_is_answered_with_what_comes_near() -> None:
         frames.rows_named({"jobs": [], "calls": []}, "job")
 
 
+def test_a_table_without_rows_has_none_of_any_unit() -> None:
+    assert frames.rows_named({"differences": []}, "differences.money") == []
+
+
 def test_files_name_columns_of_money_by_their_unit() -> None:
     spec = TableSpec({"plan": "text", "cost": "money"}, {"price_uusd": "money", "share": "share"})
     row = {"plan": "pro", "cost": 3, "cost_low": 1, "price_uusd": 4, "share": 0.5, "share_low": 0.1}

@@ -58,7 +58,7 @@ def _csv(columns: Mapping[str, list[object]], path: Path) -> None:
 def rows_named(tables: Mapping[str, Sequence[Any]], name: str) -> list[Any]:
     """Return the rows of a table by its name, or by `NAME.UNIT`, such as points.duration, those of one unit.
 
-    Raises BadInput for a table or a unit that there is not.
+    A table without rows has none of any unit. Raises BadInput for a table or a unit that there is not.
     """
     table, _, unit = str(name).partition(".")
     if table not in tables:
@@ -66,7 +66,7 @@ def rows_named(tables: Mapping[str, Sequence[Any]], name: str) -> list[Any]:
     if not unit:
         return list(tables[table])
     units = dict.fromkeys(row_unit(row) for row in tables[table])
-    if unit not in units:
+    if units and unit not in units:
         raise BadInput(f"frame: {table} has rows of {one_among(units, unit)}")
     return [row for row in tables[table] if row_unit(row) == unit]
 
@@ -128,9 +128,9 @@ def named_by_unit(
 def typed_without_rows(frame: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFrame:
     """Return a frame; one without rows has text and numbers in the columns where tables with rows have them.
 
-    Text is what is named in `TEXT`, or of the quantity "text" or "word", and a "list" is neither.
+    Text is what is named in `TEXT`, or of the quantity "text" or "word"; a "flag" and a "list" are neither.
     """
-    types: Mapping[str, Any] = {"text": "str", "word": "str", "list": object}
+    types: Mapping[str, Any] = {"text": "str", "word": "str", "flag": bool, "list": object}
     kinds = {**dict.fromkeys(TEXT, "text"), **quantities}
     columns = map(str, () if len(frame) else frame)
     return frame.astype({column: types.get(kinds.get(column, ""), float) for column in columns})

@@ -99,6 +99,14 @@ def test_frames_have_dollars_and_seconds() -> None:
         compared.frame("money")
 
 
+def test_changes_have_types_where_there_are_none() -> None:
+    same, other = (compare(population(), FLAT, b, policy=CALENDAR, replications=2) for b in (FLAT, TIGHT))
+    assert not same.changes
+    none, some = same.frame("changes"), other.frame("changes")
+    assert none.dtypes.equals(some.dtypes)
+    assert list(none) == ["path", "part", "name", "a", "b", "commercial"]
+
+
 def test_refusals_as_customers_feel_them() -> None:
     compared = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
     shares = {

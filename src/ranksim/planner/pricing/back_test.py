@@ -21,7 +21,7 @@ from ranksim.core.contract.yamlfile import read_yaml
 from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.offers import add_ons_price
 from ranksim.planner.pricing import recorded_sides as recorded
-from ranksim.planner.pricing.catalogues import check_customers, selling, terms_view
+from ranksim.planner.pricing.catalogues import CHANGES, check_customers, selling, terms_view
 from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
 from ranksim.planner.pricing.recording import RecordedCall, Recording, read_recording, why_unrepeatable
 from ranksim.planner.pricing.replay import RecordedAccount, ReplayedService, ReplayOutcome, specs_of, stay_of
@@ -71,6 +71,8 @@ class BackTest(RecordedAnswer):
         {
             "calls": TableSpec(others={"at": "instant", "a_cost": "money", "b_cost": "money"}),
             "invoices": recorded.invoices(MONEY, begins="instant", ends="instant"),
+            "terms": CHANGES,
+            "left_out": recorded.REASONS,
         }
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from ranksim.core.contract.policy import CATALOGUES, Policy, catalogue_file, che
 from ranksim.core.errors import BadInput, listed, near
 from ranksim.planner.fleet.population import Population
 from ranksim.report import units
-from ranksim.report.table_spec import Row, views_of
+from ranksim.report.table_spec import Row, TableSpec, views_of
 from ranksim.report.tables import View
 
 Moves = Mapping[str, str]
@@ -161,6 +161,12 @@ class Change:
             return self.name == plan
         return self.part != "add_ons" or self.name in add_ons
 
+
+CHANGES = TableSpec(
+    others=dict.fromkeys(("path", "part", "name", "a", "b"), "text") | {"commercial": "flag"},
+    columns=tuple(field.name for field in fields(Change)),
+)
+"""The table of what two catalogues state otherwise."""
 
 WORDS = {"name", "note", "prices_known"}
 """What a catalogue says of itself, not of what it sells and how work is done."""

@@ -18,7 +18,7 @@ from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, CallRow, Integers, Records, blank
 from ranksim.planner.pricing import recorded_sides as recorded
 from ranksim.planner.pricing.audit import Audit, audit, sample
-from ranksim.planner.pricing.catalogues import terms_view
+from ranksim.planner.pricing.catalogues import CHANGES, terms_view
 from ranksim.planner.pricing.column_run import BilledMonths, ColumnRun, newly_refused, refusals_of, tally
 from ranksim.planner.pricing.columns import Columns, read_columns
 from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
@@ -68,6 +68,8 @@ class ColumnBackTest(RecordedAnswer):
             "customers": TableSpec(others=dict.fromkeys(MONEY, "money")),
             "invoices": recorded.invoices(MONEY, ends="instant"),
             "days": TableSpec(others={"day": "date"}),
+            "terms": CHANGES,
+            **dict.fromkeys(("left_out", "unmodelled"), recorded.REASONS),
         }
     )
 

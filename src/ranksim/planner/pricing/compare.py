@@ -20,6 +20,7 @@ from ranksim.planner.fleet.sides import FleetSide
 from ranksim.planner.pricing import paired_metrics as pairs
 from ranksim.planner.pricing.bills import Need, bills, needs, trials
 from ranksim.planner.pricing.catalogues import (
+    CHANGES,
     Change,
     ComparedSides,
     Moves,
@@ -143,6 +144,7 @@ class Comparison(ComparisonAnswer):
             "differences": pairs.DIFFERENCES,
             "margins": TableSpec(others={"a": "money", "b": "money"}),
             "needs": TableSpec(others={"uplift": "money"}),
+            "changes": CHANGES,
         }
     )
 

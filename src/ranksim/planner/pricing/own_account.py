@@ -261,7 +261,7 @@ class AccountComparison(ComparisonAnswer):
     Money is µUSD in the run; `granted` and `refused_CODE` count the account's calls that ask for work.
     """
 
-    TABLES = MappingProxyType({"differences": pairs.DIFFERENCES})
+    TABLES = MappingProxyType({"differences": pairs.DIFFERENCES, "changes": catalogues.CHANGES})
 
     own: OwnScenario
     consulted: tuple[str, ...]

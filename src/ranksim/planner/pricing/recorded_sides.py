@@ -236,6 +236,10 @@ def assumed_notes(
     return tuple(notes)
 
 
+REASONS = TableSpec(columns=("reason", "calls"))
+"""The table of how many calls there are for each reason."""
+
+
 def reason_rows(counts: Mapping[str, int]) -> list[Row]:
     """Return a row of a table for each reason: how many calls there are for it."""
     return [{"reason": reason, "calls": count} for reason, count in counts.items()]
