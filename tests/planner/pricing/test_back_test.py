@@ -279,7 +279,7 @@ def test_a_simulated_recording_is_reproduced(tmp_path: Path) -> None:
         world.run()
     accounts = dict(scenario.accounts)
     tested = back_test(read_recording(path), [Side(scenario.policy.catalogue)], accounts=accounts,
-                        policy=scenario.policy)  # fmt: skip
+                       policy=scenario.policy)  # fmt: skip
     assert len(tested.calls) > 100
     assert any(row["recorded"] >= 400 for row in tested.calls)
     same = [row["a_code"] == row["recorded_code"] for row in tested.calls]
