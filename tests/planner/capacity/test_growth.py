@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.planner.capacity.test_plan_fit import METERED, POLICY, world
 
+import ranksim as rs
 from ranksim.core.clock import DAY
 from ranksim.core.errors import BadInput
-from ranksim.planner.capacity.growth import fits_until, growth_of
+from ranksim.planner.capacity.growth import fits_until, grown_domains, growth_of
 from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.workload import Used
@@ -39,6 +44,20 @@ def test_rates_are_compounded_and_series_are_as_written(text: str, months: int, 
     assert (len(path), path[-1], largest) == (months, pytest.approx(last), pytest.approx(last))
     if text != "1, ×1.2, 1.5":
         assert [b / a for a, b in pairwise((1.0, *path))] == pytest.approx([path[0]] * months)
+
+
+def test_part_of_a_domain_is_one_more_and_rounding_is_none() -> None:
+    tenths = Fraction(11, 10)
+    for domains in range(1, 200):
+        for month in range(1, 7):  # millionths of a domain at the finest
+            assert grown_domains(domains, 1.1**month) == math.ceil(domains * tenths**month)
+    assert [grown_domains(30, 1.05), grown_domains(10, 3.02), grown_domains(7, 0.01)] == [32, 31, 1]
+    assert [grown_domains(30, 2), grown_domains(30, 60.000000001 / 30), grown_domains(1, 64 ** (1 / 3))] == [
+        60, 60, 4,
+    ]  # fmt: skip
+    answer = fit(replace(ALIKE, domains=30), growth="5 % / month")
+    assert [month.domains for month in answer.months][:3] == [32, 34, 35]  # 31.5, 33.075, 34.72875
+    assert answer.plans[0].grown.domains == answer.months[-1].domains == 54  # 53.876
 
 
 def test_a_factor_alone_has_no_months() -> None:
@@ -72,7 +91,7 @@ def test_what_is_no_growth_is_refused_in_a_sentence(text: str) -> None:
 def test_each_month_is_what_its_size_alone_comes_to(factors: list[float]) -> None:
     answer = fit(ALIKE, METERED, growth=",".join(map(repr, factors)))
     for month, factor in zip(answer.months, factors, strict=True):
-        domains = max(1, round(ALIKE.domains * factor))
+        domains = grown_domains(ALIKE.domains, factor)
         alone = fit(Portfolio(domains=domains, keywords=25, pairings=1, spread="10m"), METERED, growth=1)
         assert month.domains == domains
         assert {plan.plan: plan.now for plan in alone.plans} == month.sizes
@@ -143,6 +162,53 @@ def test_twelve_simulated_months_refuse_where_a_plan_no_longer_fits() -> None:
             assert fits is (month.month <= until)
             assert fits is not _refuses(portfolio, plan), (plan, month.month)
     assert borders >= 2
+
+
+def joined(*timeline: dict[str, Any]) -> rs.Scenario:
+    """Two domains of ten words, whose ranks are run nightly with those of all that join them."""
+    return rs.Scenario.model_validate(
+        {
+            "start": "2026-03-01T00:00:00Z",
+            "length": "365d",
+            "accounts": {"acme": {"plan": "agency", "portfolio": {"domains": 2, "keywords": 10}}},
+            "clients": {"runs": {"kind": "schedule", "account": "acme", "job": "rank_run", "spread": "20m"}},
+            "timeline": tuple({"account": "acme", **action} for action in timeline),
+        }
+    )
+
+
+TEN_JOIN = {"do": "add_domains", "at": "2026-06-09T00:00:00Z", "domains": 10}
+
+
+@pytest.mark.parametrize(
+    ("goes", "there"),
+    [("2026-09-20", range(4, 8)), ("2026-10-01", range(4, 8))],
+)
+def test_what_a_timeline_adds_is_there_from_its_month_to_the_one_in_which_it_goes(
+    goes: str, there: range
+) -> None:
+    gone = {"do": "remove_domains", "at": f"{goes}T00:00:00Z", "domains": 10}
+    answer = fit(joined(TEN_JOIN, gone), growth=",".join(["1"] * 12))
+    for month in answer.months:
+        domains = 12 if month.month in there else 2
+        assert {size.cost for size in month.sizes.values()} == {domains * 10 * 31 * 400}
+        assert month.domains == 2
+    assert " ".join(answer.notes).count("number of domains is without those of the timeline") == 1
+
+
+@pytest.mark.slow
+def test_twelve_simulated_months_refuse_where_a_plan_no_longer_fits_what_has_joined() -> None:
+    """Ten domains join in month 4, and eight of all go in month 9, which has them whole."""
+    gone = {"do": "remove_domains", "at": "2026-11-20T00:00:00Z", "domains": 8}
+    answer = fit(joined(TEN_JOIN, gone), growth="×30 / year")
+    fitting = Counter[str]()
+    for month in answer.months:
+        domains = month.domains + 10 * (month.month >= 4) - 8 * (month.month >= 10)
+        portfolio = Portfolio(domains=domains, keywords=10, pairings=1, spread="20m")
+        for plan, size in month.sizes.items():
+            fitting[plan] += size.fits
+            assert size.fits is not _refuses(portfolio, plan), (plan, month.month)
+    assert sum(0 < months < 12 for months in fitting.values()) >= 2
 
 
 def _refuses(portfolio: Portfolio, plan: str) -> bool:

@@ -75,6 +75,11 @@ def _path(text: str) -> tuple[float, ...]:
     return factors
 
 
+def grown_domains(domains: int, factor: float) -> int:
+    """Return so many times some domains, rounded up; a millionth of one is no further domain but rounding."""
+    return math.ceil(round(domains * factor, 6))
+
+
 @dataclass(frozen=True, slots=True)
 class GrownMonth:
     """A month from now on, numbered from 1: the factor and number of its domains, and every plan's size.
@@ -178,9 +183,8 @@ def months_view(months: Sequence[GrownMonth]) -> View:
         for month in months
     )
     headings = ("month", "cheapest plan", "size", "domains", "price", "provider cost")
-    return View(
-        "Month by month", headings, 2, rows, "A month is counted with the domains at its end, to the nearest."
-    )
+    note = "A month is counted with the domains at its end, rounded up."
+    return View("Month by month", headings, 2, rows, note)
 
 
 def until_view(months: Sequence[GrownMonth]) -> View:

@@ -2,80 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
 
 from ranksim.core.callers.programs import AnyClient, Python, Schedule
+from ranksim.core.clock import HOUR, Micros, billing_month, months_between
 from ranksim.core.contract.plans import Plan
-from ranksim.core.contract.policy import Policy
+from ranksim.core.rules.admission import held_at, reserved_at, settled_at, used_at
+from ranksim.core.service.service import Service
 from ranksim.planner.capacity.common import WITHOUT_END
-from ranksim.planner.capacity.tracked import lists_by_host
 from ranksim.planner.capacity.workload import MONTH, Uncounted
-from ranksim.report.progress import nobody
-from ranksim.twin.sim.results import Result
-from ranksim.twin.sim.runner import run
+from ranksim.twin.sim.misfits import hosts_before
+from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.timeline import Set
+from ranksim.twin.sim.statistics import SilentTally, tally_of
+from ranksim.twin.sim.timeline import IssueKey, OfAccount, Set
+from ranksim.twin.sim.world import World
+
+Samples = Sequence[tuple[Micros, Sequence[int]]]
+"""Instants, and what an account used then: slots, cost of the month (µUSD), units of each metric."""
 
 
-def left_out_of(scenario: Scenario, account: str, clients: Collection[str]) -> Uncounted:
-    """Return what an account needs for the timeline and for some clients, beyond what it needs without them.
+def left_out_of(
+    scenario: Scenario, account: str, clients: Collection[str], changes: Collection[OfAccount]
+) -> Uncounted:
+    """Return what an account needs for `changes` and for some clients, beyond what it needs without them.
 
-    Two worlds show it, in which no limit of a plan refuses anything but cooldowns do: for a billing month
-    from the start on, or as long as the scenario is; with a timeline until a month of 31 days has gone by
-    after its last change. In the one without are no domains that the timeline adds; clients in Python of the
-    user's, and what the timeline sets, are in neither. Raises BadInput.
+    Worlds show it, in which no limit of a plan refuses anything but cooldowns do: one without either, and for
+    each month in which the timeline changes something one with what it has changed until then, which goes on
+    for two months more, of which one has 31 days. So a month has whole what is there when it begins or ends.
+    Clients in Python of the user's, and what the timeline sets, are in none. Raises BadInput.
     """
-    timeline = tuple(each for each in scenario.timeline if not isinstance(each, Set))
-    last = max((action.at.after(scenario.start) for action in timeline), default=0)
-    from_now = scenario.accounts[account].model_copy(update={"anchor": scenario.start})
-    unlimited = scenario.model_copy(
-        update={
-            "policy": _unlimited(scenario.policy),
-            "length": max(scenario.length, last + 3 * MONTH if timeline else MONTH),
-            "clients": {
-                name: client for name, client in scenario.clients.items() if not isinstance(client, Python)
-            },
-            "timeline": timeline,
-            "accounts": scenario.accounts if timeline else scenario.accounts | {account: from_now},
-            "expect": (),
-            "warm_up": "none",
-        }
-    )
-    hosts = {
-        name: {host for host, _ in lists_by_host(name, spec)} for name, spec in scenario.accounts.items()
-    }
-    stated = {
-        name: _of_hosts(client, hosts) for name, client in unlimited.clients.items() if name not in clients
-    }
-    counted = {name: client for name, client in stated.items() if client is not None}
-    without = unlimited.model_copy(update={"clients": counted, "timeline": ()})
-    everything, rest = (run(world, replications=1, progress=nobody) for world in (unlimited, without))
+    start = scenario.start
+    times = sorted(change.at.on(start) for change in changes)
+    months = list(dict.fromkeys(billing_month(start, at) for at in times))
+    ends = max(scenario.end, months[-1][1] + 2 * MONTH if months else start + MONTH)
+    world = _unlimited(scenario, account, ends - start)
+    rest = _samples(_until(world, start, changes, clients), account, ends)
 
-    def more(metric: str) -> int:
-        return max(0, round(_of(everything, metric) - _of(rest, metric)))
+    def more(samples: Samples, since: Micros, until: Micros) -> Uncounted:
+        slots, spent, *units = (
+            there - without
+            for there, without in zip(_most(samples, since, until), _most(rest, since, until), strict=True)
+        )
+        return Uncounted(slots, spent, dict(zip(_metrics(scenario), units, strict=True)))
 
-    quotas = scenario.policy.catalogue.plans[scenario.accounts[account].plan].quotas
+    still = Uncounted()
+    if clients:
+        still = more(_samples(_until(world, start, changes), account, ends), start, ends)
+    by_month = {1: still}
+    for begin, end in months:
+        until = end + 2 * MONTH
+        samples = _samples(_until(world, end, changes), account, until)
+        there = [still] if any(begin < at < end for at in times) else []
+        still = more(samples, end, until)
+        month = 1 + months_between(start, begin)
+        by_month |= {month: _largest([*there, more(samples, begin, end), still]), month + 1: still}
+    return replace(_largest([Uncounted(), *by_month.values()]), by_month=by_month)
+
+
+def _metrics(scenario: Scenario) -> list[str]:
+    return sorted({metric for plan in scenario.policy.catalogue.plans.values() for metric in plan.quotas})
+
+
+def _largest(amounts: Sequence[Uncounted]) -> Uncounted:
+    metrics = {metric for each in amounts for metric in each.metrics}
     return Uncounted(
-        slots=more(f"slots.{account}.max_used"),
-        spent=more(f"spend.{account}.max"),
-        metrics={metric: more(f"meters.{account}.{metric}.max") for metric in quotas},
+        max(each.slots for each in amounts),
+        max(each.spent for each in amounts),
+        {metric: max(each.metrics.get(metric, 0) for each in amounts) for metric in sorted(metrics)},
     )
 
 
-def _of_hosts(client: AnyClient, hosts: Mapping[str, Collection[str]]) -> AnyClient | None:
-    """A client without the hosts that its account does not begin with, None where it names no others."""
+def _most(samples: Samples, since: Micros, until: Micros) -> list[int]:
+    return [max(used) for used in zip(*(row for at, row in samples if since <= at < until), strict=True)]
+
+
+class _AccountSamples(SilentTally):
+    """Samples what one account has used, each time as of the microsecond before."""
+
+    account = ""
+    metrics: Sequence[str] = ()
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.samples: list[tuple[Micros, Sequence[int]]] = []
+
+    def sample(self, now: Micros, service: Service) -> None:
+        """Look at the account's slots, money and allowances."""
+        if now == self.start:
+            return  # the world is being made
+        account, at = service.state.accounts[self.account], now - 1
+        books = account.books
+        spent = settled_at(at, books) + (reserved_at(at, books) if self.reserved_counts else 0)
+        meters = map(account.meters.get, self.metrics)
+        units = (0 if meter is None else used_at(at, meter) for meter in meters)
+        self.samples.append((at, (books.active + held_at(at, books), spent, *units)))
+
+
+def _samples(scenario: Scenario, account: str, until: Micros) -> Samples:
+    """Return what an account uses in a scenario's world, each hour of it `until` an instant."""
+    tally = tally_of(scenario, _AccountSamples)
+    world = World(scenario, seed=replication_seed(scenario.seed, 0), tally=tally)
+    tally.account, tally.metrics = world.actors[account].account, _metrics(scenario)
+    world.env.run(until=until - scenario.start + 1)
+    return tally.samples
+
+
+def _until(
+    scenario: Scenario, until: Micros, changes: Collection[OfAccount], clients: Collection[str] = ()
+) -> Scenario:
+    """Return a scenario with those changes alone that come before `until`, without some clients.
+
+    Neither are there hosts in it that are only added later: keys issued for these are for all domains.
+    """
+    timeline = [
+        each for each in scenario.timeline if each not in changes or each.at.on(scenario.start) < until
+    ]
+    then = scenario.model_copy(update={"timeline": tuple(timeline)})
+    for at, each in enumerate(timeline):
+        if isinstance(each, IssueKey) and each.domain not in hosts_before(then, each.account):
+            timeline[at] = each.model_copy(update={"domain": None})
+    then = then.model_copy(update={"timeline": tuple(timeline)})
+    stated = {name: _of_hosts(client, then) for name, client in then.clients.items() if name not in clients}
+    there = {name: client for name, client in stated.items() if client is not None}
+    return then.model_copy(update={"clients": there})
+
+
+def _of_hosts(client: AnyClient, scenario: Scenario) -> AnyClient | None:
+    """A client without the hosts that its account never has, None where it names no others."""
     if not isinstance(client, Schedule) or not isinstance(client.domains, tuple):
         return client
-    there = tuple(host for host in client.domains if host in hosts[client.account])
+    hosts = hosts_before(scenario, client.account)
+    there = tuple(host for host in client.domains if host in hosts)
     return client.model_copy(update={"domains": there}) if there else None
 
 
-def _of(result: Result, metric: str) -> float:
-    return result.metric(metric).mean or 0.0
-
-
-def _unlimited(policy: Policy) -> Policy:
-    """A policy under whose plans neither money nor allowances nor slots end."""
+def _unlimited(scenario: Scenario, account: str, length: Micros) -> Scenario:
+    """A scenario of so long, in months from now on, in which neither money nor allowances nor slots end."""
 
     def roomy(plan: Plan) -> Plan:
         quotas = {
@@ -84,6 +149,20 @@ def _unlimited(policy: Policy) -> Policy:
         changes = {"quotas": quotas, "cost_ceiling": WITHOUT_END, "slot_limit": WITHOUT_END}
         return plan.model_copy(update=changes)
 
+    policy = scenario.policy
     plans = {name: roomy(plan) for name, plan in policy.catalogue.plans.items()}
     catalogue = policy.catalogue.model_copy(update={"plans": plans})
-    return policy.model_copy(update={"catalogue": catalogue})
+    assumptions = policy.assumptions.model_copy(update={"month": "anchor"})
+    from_now = scenario.accounts[account].model_copy(update={"anchor": scenario.start})
+    changes = {
+        "policy": policy.model_copy(update={"catalogue": catalogue, "assumptions": assumptions}),
+        "length": length,
+        "accounts": scenario.accounts | {account: from_now},
+        "clients": {
+            name: client for name, client in scenario.clients.items() if not isinstance(client, Python)
+        },
+        "timeline": tuple(each for each in scenario.timeline if not isinstance(each, Set)),
+        "expect": (),
+        "sample_every": HOUR,
+    }
+    return scenario.model_copy(update=changes)

@@ -125,7 +125,7 @@ def provider_cost(
 
 def _spent(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None) -> int:
     """What the work of an ordinary month costs so far, or of the present one, if it is more."""
-    spent = provider_cost(load, plan, policy, *_month(elapsed)) + _beside(load, elapsed).spent
+    spent = max(0, provider_cost(load, plan, policy, *_month(elapsed)) + _beside(load, elapsed).spent)
     if load.used is None:
         return spent
     return max(spent, load.used.spent + provider_cost(load, plan, policy, *_rest(load.used, elapsed)))
@@ -155,7 +155,7 @@ def _quotas(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None) 
         month, since = _month(elapsed)
         period = min(month, length)
         need = math.ceil(load.count(quota.consumed_by, period, None if since is None else month - period))
-        need += _beside(load, elapsed).metrics.get(metric, 0)
+        need = max(0, need + _beside(load, elapsed).metrics.get(metric, 0))
         if load.used is not None and metric in load.used.metrics:
             passed = load.used.week if quota.period == "week" else load.used.month
             rest, since = _rest(load.used, elapsed)
@@ -177,7 +177,7 @@ def _slots(load: Workload, elapsed: Micros | None) -> int:
     held = _added(load, *_month(elapsed)) + _beside(load, elapsed).slots
     if load.used is not None:
         held = max(held, load.used.held + _added(load, *_rest(load.used, elapsed)))
-    return math.ceil(load.slots + held)
+    return max(0, math.ceil(load.slots + held))
 
 
 def _added(load: Workload, period: Micros, since: Micros | None) -> Number:

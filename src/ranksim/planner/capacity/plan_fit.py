@@ -29,7 +29,7 @@ from ranksim.planner.capacity.bursts import (
 )
 from ranksim.planner.capacity.common import expect, micros
 from ranksim.planner.capacity.fit_answer import Fit, LimitUse, PlanFit
-from ranksim.planner.capacity.growth import GrownMonth, growth_of
+from ranksim.planner.capacity.growth import GrownMonth, grown_domains, growth_of
 from ranksim.planner.capacity.later import LaterSizes
 from ranksim.planner.capacity.limits import (
     MOST,
@@ -124,7 +124,7 @@ def _fit(load: Workload, growth: float, path: Sequence[float], policy: Policy) -
         for name, plan in policy.catalogue.plans.items()
     }
     now, grown = (
-        _sizes(load.of_domains(each), policy) for each in (load.domains, round(load.domains * growth))
+        _sizes(load.of_domains(each), policy) for each in (load.domains, grown_domains(load.domains, growth))
     )
     plans = [PlanFit(name, prices[name], now[name], grown[name]) for name in _by_price(prices)]
     months = tuple(_months(load, path, _by_price(prices), policy))
@@ -139,16 +139,13 @@ def _by_price(prices: Mapping[str, int | None]) -> list[str]:
 def _months(
     load: Workload, path: Sequence[float], plans: Sequence[str], policy: Policy
 ) -> Iterator[GrownMonth]:
-    """Yield what each plan comes to in each month, at whose end it is looked at.
-
-    Of what is used already only the first one knows.
-    """
+    """Yield what each plan comes to in each month, at whose end it is looked at."""
     for number, factor in enumerate(path, 1):
-        of, under = (load if number == 1 else replace(load, used=None)), policy
+        of, under = load, policy
         for then in load.later:
             if then.month <= number:
                 of, under = then.load, then.policy
-        grown = of.of_domains(max(1, round(load.domains * factor)))
+        grown = of.in_month(number).of_domains(grown_domains(load.domains, factor))
         sizes = _sizes(grown, under)
         yield GrownMonth(number, factor, grown.domains, {name: sizes[name] for name in plans}, load.plan)
 
@@ -265,7 +262,7 @@ def _size(load: Workload, plan: Plan, policy: Policy, loses_starts: bool) -> Siz
     price = (
         policy.catalogue.price_of(plan.name, bought) if policy.catalogue.knows_price_of(plan.name) else None
     )
-    cost = provider_cost(load, plan, policy) + load.left_out.spent
+    cost = max(0, provider_cost(load, plan, policy) + load.left_out.spent)
     return Size(load.domains, fits, helps if fits else {}, price if fits else None, cost, tuple(breaks))
 
 

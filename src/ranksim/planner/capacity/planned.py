@@ -307,16 +307,19 @@ class OwnAccount:
             return Uncounted(), (f"Left out: {'; '.join(what)}. `ranksim run` simulates it.",)
         from ranksim.planner.capacity.left_out import left_out_of  # worlds take time to import
 
-        left_out = left_out_of(self.scenario, self.name, self.uncounted)
+        left_out = left_out_of(self.scenario, self.name, clients, changes)
         amounts = [
             units.many(left_out.slots, "slot"),
             f"{units.write('money', left_out.spent)} a month",
             *(f"{count:,} {metric}" for metric, count in left_out.metrics.items() if count),
         ]
-        what_it_is = (
-            f"That comes to {' and '.join(amounts)} more, in the month of most; every size counts it."
-        )
-        return left_out, (f"Simulated once: {'; '.join(what)}. {what_it_is}",)
+        comes_to = f"That comes to {' and '.join(amounts)} more, in the month of most; every size counts it"
+        if changes:
+            comes_to += (
+                ". Each month of a growth in time counts for the whole of it what is there when it begins or "
+                "ends; its number of domains is without those of the timeline"
+            )
+        return left_out, (f"Simulated once: {'; '.join(what)}. {comes_to}.",)
 
     @property
     def notes(self) -> tuple[str, ...]:

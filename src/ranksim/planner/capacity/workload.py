@@ -68,11 +68,16 @@ class PlannedWork:
 
 @dataclass(frozen=True, slots=True)
 class Uncounted:
-    """What a workload does not count, as simulated: slots, cost of a month (µUSD) and units by metric."""
+    """What a workload does not count, as simulated: slots, cost of a month (µUSD) and units by metric.
+
+    `by_month` has how much it is from a month from now on, counted from 1, where it is the month of most that
+    is told; below 0 where domains or words have been removed.
+    """
 
     slots: int = 0
     spent: int = 0
     metrics: Mapping[str, int] = field(default_factory=dict)
+    by_month: Mapping[int, Uncounted] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +191,15 @@ class Workload:
         starts = tuple(replace(start, spread=spread) if start.gap is None else start for start in self.starts)
         later = tuple(replace(then, load=then.load.over(spread)) for then in self.later)
         return replace(self, starts=starts, later=later)
+
+    def in_month(self, number: int) -> Workload:
+        """The same in a month from now on, counted from 1; of what is used already only that one knows."""
+        since = max((month for month in self.left_out.by_month if month <= number), default=None)
+        return replace(
+            self,
+            used=self.used if number == 1 else None,
+            left_out=self.left_out if since is None else self.left_out.by_month[since],
+        )
 
     def of_domains(self, domains: int) -> Workload:
         """The same with so many domains, in proportion: what they track and have done grows as they do.
