@@ -137,6 +137,13 @@ def test_a_value_of_a_file_too(changed: str, near: str) -> None:
         Scenario.parse(text)
 
 
+def test_a_scenario_without_a_length_lacks_it(tmp_path: Path) -> None:
+    path = tmp_path / "world.yaml"
+    path.write_text("start: 2026-03-01\naccounts: {a: {plan: pro}}\n")
+    with pytest.raises(BadInput, match="length: is missing; add it"):
+        Scenario.load(path)
+
+
 def test_an_assumption_is_found_by_a_word() -> None:
     found = CliRunner().invoke(app, ["explain", "assumptions", "window"])
     assert (found.exit_code, found.stdout.startswith("U1 ")) == (0, True)

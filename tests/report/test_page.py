@@ -181,6 +181,12 @@ def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
         "the first disabling of four was 2026-01-05 04:46:00Z; 1 call was refused with quota_exhausted."
     )
     unsent = {"what": "lost", "unit": "count", "value": 180, "low": None, "high": None}
+    parts = ("lost_cancelled", "lost_suppressed", "disabled")
+    of_losses = tuple(verdict_words(True, "", f"endpoints.ops.{part}", "8") for part in parts)
+    failed = verdict_words(False, "", "endpoints.ops.lost_suppressed", "167")
+    with_losses = {**tables, "totals": [*tables["totals"], unsent]}
+    assert answer_of(replace(heading, verdicts=of_losses), with_losses).endswith(" webhook events were lost.")
+    assert "167 events" in answer_of(replace(heading, verdicts=(*of_losses, failed)), with_losses)
     off = [row | {"lost_suppressed": 167 if row["endpoint"] == "ops" else 0} for row in tables["endpoints"]]
     said = answer_of(
         replace(heading, verdicts=()), {**tables, "totals": [*tables["totals"], unsent], "endpoints": off}

@@ -81,8 +81,8 @@ def _narrow(figure: Figure) -> None:
             figure.suptitle(fill(text, NARROW_TITLE), fontsize=11)
         dated = any(isinstance(panel.xaxis.get_major_locator(), AutoDateLocator) for panel in _panels(ax))
         width = NARROW_LABEL * 2 // 3 if dated else NARROW_LABEL  # beside it stands which month it is
-        ax.set_xlabel(fill(ax.get_xlabel(), width), loc="left" if dated else "center")
-        ax.set_ylabel(fill(ax.get_ylabel(), NARROW_LABEL))
+        ax.set_xlabel(fill(ax.get_xlabel(), width, break_long_words=False), loc="left" if dated else "center")
+        ax.set_ylabel(fill(ax.get_ylabel(), NARROW_LABEL, break_long_words=False))
         for panel in _panels(ax):
             locator = panel.xaxis.get_major_locator()
             if isinstance(locator, AutoDateLocator):

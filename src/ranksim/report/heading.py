@@ -19,6 +19,9 @@ MOST_TILES = 6
 LOST = re.compile(r"lost|disabled")
 """What metrics of losses are called, which nobody makes good."""
 
+OF_LOSSES = re.compile(r"\.(lost_\w+|disabled)$")
+"""Metrics that are told already where it is told how many events were lost, and whose endpoint was off."""
+
 TELLING = re.compile(r"lost|disabled|refus|limited|exceeded|exhausted|reached|delay|wait|unanswered")
 """What metrics are called that answer a question, rather than count what was done."""
 
@@ -158,14 +161,18 @@ def answer_of(heading: Heading, tables: Tables) -> str:
     if not heading.verdicts:
         return run_overview(tables)
     totals = {row["what"]: row for row in tables.get("totals", ())}
-    verdicts = [verdict for verdict in most_telling(heading.verdicts) if verdict.found]
-    statements = {
-        verdict.metric: verdict.statement for verdict in verdicts if not verdict.holds or _answers(verdict)
-    }
-    first = dict(list(statements.items())[:MOST_TILES])
+    verdicts = [
+        verdict
+        for verdict in most_telling(heading.verdicts)
+        if verdict.found and (not verdict.holds or _answers(verdict))
+    ]
     lost = ""
-    if "lost" in totals and not any(metric.endswith(".lost") for metric in first):
+    if "lost" in totals and not any(verdict.metric.endswith(".lost") for verdict in verdicts):
         lost = _lost(tables, _value(totals["events"]), _value(totals["lost"]))
+        verdicts = [
+            verdict for verdict in verdicts if not verdict.holds or not OF_LOSSES.search(verdict.metric)
+        ]
+    first = dict(list({verdict.metric: verdict.statement for verdict in verdicts}.items())[:MOST_TILES])
     parts = [" and ".join(_work(totals)), lost, "; ".join(first.values())]
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
 

@@ -19,8 +19,8 @@ MARKS: dict[str, tuple[str, ...]] = {
 }
 """Kind to the fields of which one shows it; the first that fits."""
 
-WORLD = frozenset({"accounts", "length"})
-"""Fields that only a scenario has together, and a population, which shows itself by others."""
+TIMES = ("start", "length")
+"""Fields that beside `accounts` only a scenario has, and a population, which shows itself by others."""
 
 USES = {
     "study": "is a study; give it to ranksim study",
@@ -44,7 +44,9 @@ BEGIN = {b'{"ranksim_trace"': "trace", b"PAR1": "columns"}
 def kind_of(fields: Collection[str]) -> str:
     """Return the kind of a YAML file by the fields at its top, or "" where they show none."""
     for kind, marks in MARKS.items():
-        if any(mark in fields for mark in marks) or (kind == "scenario" and WORLD.issubset(fields)):
+        if any(mark in fields for mark in marks):
+            return kind
+        if kind == "scenario" and "accounts" in fields and any(name in fields for name in TIMES):
             return kind
     return "accounts" if "accounts" in fields else ""
 

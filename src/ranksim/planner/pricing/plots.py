@@ -202,7 +202,7 @@ def frontier(rows: Sequence[Row], blocked: str, ax: Axes) -> Axes:
         _label(ax, f"{number}: {_values(row)}", (1, 1 - 0.075 * number), (6, 0), **right)
     _label(ax, "not beaten", (1, 1), (6, 0), **right)
     paths = ",\n".join(part.partition(" ")[0] for part in rows[0]["point"].split(", "))
-    _label(ax, f"named by\n{paths}", (1, 0), (6, 0), **right | {"color": INK})
+    _label(ax, f"named by\n{paths}", (1, 0), (6, 0), **right | {"va": "bottom", "color": INK})
     ax.margins(x=0.25, y=0.15)
     separated(ax.yaxis)
     earner = best[-1] if len(best) == 1 else max(best, key=lambda row: float(row["change"]))
