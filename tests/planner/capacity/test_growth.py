@@ -218,3 +218,24 @@ def _refuses(portfolio: Portfolio, plan: str) -> bool:
     except BadInput:
         return True  # more is tracked than the plan has slots for
     return result.metric("clients.runs.granted").mean != 31 * portfolio.domains
+
+
+@pytest.mark.parametrize("restricted", [{}, {"domain": "new.example"}])
+def test_a_team_that_gets_a_key_and_domains_of_its_own_is_counted_from_its_month_on(
+    restricted: dict[str, str],
+) -> None:
+    team = {"kind": "schedule", "account": "acme", "key": "second", "job": "rank_run", "at": "05:00"}
+    scenario = joined(
+        {"do": "add_domains", "at": "100d", "domains": ("new.example",)},
+        {"do": "issue_key", "at": "100d", "key": "second", **restricted},
+    ).replace(
+        clients={"runs": {"domains": 2}, "team": {**team, "domains": ["new.example"], "starts": "100d"}},
+    )
+    costs = [month.sizes["agency"].cost for month in fit(scenario, growth="1,1,1,1,1").months]
+    assert costs == [2 * 124_000] * 3 + [3 * 124_000] * 2  # ten words on 31 nights
+
+
+def test_more_than_there_is_cannot_go() -> None:
+    gone = {"do": "remove_domains", "at": "40d", "domains": 1}
+    sizes = [month.sizes["agency"] for month in fit(joined(gone), growth="1,1,1,0.5,0.5").months]
+    assert [size.cost // 124_000 for size in sizes] == [2, 2, 1, 0, 0]
