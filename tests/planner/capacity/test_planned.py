@@ -475,6 +475,13 @@ def test_a_timeline_is_left_out_and_told(count: int) -> None:
     assert fit(still).verdict.startswith("the plan free fits")
 
 
+def test_an_allowance_that_only_simulated_clients_use_is_a_limit() -> None:
+    """A brief a week: the limit is there on each day of the month, on which nobody says how much is used."""
+    caller = {"kind": "caller", "account": "acme", "mix": {"keyword_briefs.create": 1}, "every": "7d"}
+    answer = fit(agency(6, ranks={"spread": "2m"}, briefs=caller), growth="1,1")
+    assert uses(answer)["keyword_brief_refreshes a week"].now.need == 1
+
+
 def test_a_client_that_stops_is_counted_for_as_long_as_it_works() -> None:
     """150 words, ten nights of 31; of one that begins later a whole month is counted, and told."""
     costs = rs.Policy().catalogue.unit_costs.rank_run_page

@@ -167,7 +167,7 @@ def _quotas(load: Workload, plan: Plan, policy: Policy, elapsed: Micros | None) 
             for name, count in load.add_ons.items()
             if policy.catalogue.add_ons[name].metric == metric
         )
-        if need or load.of(*quota.consumed_by):
+        if need or load.of(*quota.consumed_by) or load.left_out.metrics.get(metric):
             name = f"{metric} a {quota.period}"
             yield Limit(name, need, quota.limit + bought, "count", QUOTA, metric)
 
