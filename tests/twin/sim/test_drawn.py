@@ -8,6 +8,7 @@ import pytest
 
 import ranksim as rs
 from ranksim.twin.sim.drawn import is_drawn
+from ranksim.twin.sim.world import World
 
 RUNS = {"kind": "schedule", "account": "acme", "job": "rank_run", "every": "day"}
 NIGHTLY: dict[str, Any] = {
@@ -53,6 +54,17 @@ DRAWN = {
 }
 
 
+class OtherWorld(World):
+    """A world that nothing is known of: each replication is simulated."""
+
+
+def test_two_replications_are_simulated_where_nothing_is_drawn() -> None:
+    said: list[str] = []
+    result = rs.run(world(), replications=50, progress=lambda share, text: said.append(text))
+    assert len(result.replications) == 50
+    assert said[-1] == "2 of 50 done"
+
+
 @pytest.mark.parametrize("name", UNDRAWN)
 def test_where_nothing_is_drawn_replications_are_alike_and_nothing_has_an_interval(name: str) -> None:
     scenario = world(**UNDRAWN[name])
@@ -60,6 +72,10 @@ def test_where_nothing_is_drawn_replications_are_alike_and_nothing_has_an_interv
     result = rs.run(scenario, replications=3)
     first, *others = (one.to_plain() | {"seed": 0} for one in result.replications)
     assert others == [first, first]
+    simulated = rs.run(scenario, replications=3, world=OtherWorld)
+    assert [one.to_plain() for one in simulated.replications] == [
+        one.to_plain() for one in result.replications
+    ]
     assert [one for one in result.metrics if result.metric(one).low is not None] == []
     assert "±" not in result.summary()
     assert rs.Result.from_json(result.to_json()).metric("calls.total") == result.metric("calls.total")

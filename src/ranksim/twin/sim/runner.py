@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -66,9 +67,10 @@ def run(
 
     `settings` are parameters by path, as of `Scenario.changed`. `seed` and `replications` stand in for
     the scenario's; with `replications` given, its `precision` is not pursued. `workers` processes share the
-    replications. `trace`, a file or a recorder, takes down the first replication, which then runs in this
-    process. `progress` is told how far it is; without it a notebook shows that. With `assumptions` the
-    result's `readings` are what others would make of it, a run for each.
+    replications; where nothing is drawn and two agree, the others are copies of these. `trace`, a file or a
+    recorder, takes down the first, which then runs in this process. `progress` is told how far it is; without
+    it a notebook shows that. With `assumptions` the result's `readings` are what others would make of it, a
+    run for each.
     Raises BadInput, and whatever goes wrong in a replication, with a note which one.
     """
     if world is World or isinstance(scenario, str | Path):  # another world knows what it is given
@@ -94,6 +96,9 @@ def run(
             tell(len(done) / goal.most, _how_far(len(done), goal.most))
             if goal.is_met_after(replication):
                 tell(1.0, _how_far(len(done), len(done)))
+                break
+            if goal.precision is None and len(done) == 2 and world is World and _is_fixed(scenario, done, ""):
+                done += [replace(replication, seed=replication_seed(root, i)) for i in range(2, goal.most)]
                 break
     fixed = [about for about in FAMILIES if world is World and _is_fixed(scenario, done, about)]
     result = Result(
