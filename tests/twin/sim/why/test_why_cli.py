@@ -1,6 +1,8 @@
 """`ranksim why`: of a directory of results, and of a scenario's file."""
 
 import json
+import shlex
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -38,7 +40,10 @@ def test_why_of_a_directory_is_why_of_the_file(tmp_path: Path) -> None:
     assert first == second
     assert (first["kind"], first["version"]) == ("why", 1)
     assert first["tables"]["changes"][0]["parameter"] == "scenario.clients.crawls.every"
-    text = CliRunner().invoke(cli.app, ["why", str(file), ASKED, "--futures", "2"]).stdout
+    asked = ["why", str(file), ASKED, "--futures", "2", "--out", str(tmp_path / "why"), "--no-plots"]
+    text = CliRunner().invoke(cli.app, asked).stdout
+    assert json.loads((tmp_path / "why" / "result.json").read_text()) == first
+    assert shlex.join(["ranksim", *asked[:5]]) in unescape((tmp_path / "why" / "page.html").read_text())
     assert "it was inevitable from 2026-03-02T00:00:00Z on (client crawls starts)" in " ".join(text.split())
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.report.options import JsonNotText
+from ranksim.report.options import JsonNotText, Plots, ResultsDirectory
 from ranksim.report.progress import show_progress
-from ranksim.report.terminal import say_code
+from ranksim.report.terminal import again, say_code
 
 if TYPE_CHECKING:
     from ranksim.twin.sim.scenario import Scenario
@@ -27,6 +27,7 @@ def _metrics(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def why(
+    context: typer.Context,
     run: Annotated[
         Path, typer.Argument(metavar="RUN", help="A directory of `ranksim run --out`, or a scenario file.")
     ],
@@ -53,6 +54,8 @@ def why(
     seed: Annotated[
         int | None, typer.Option(help="Seed of a scenario file's run; its own if not given.")
     ] = None,
+    out: ResultsDirectory = None,
+    plots: Plots = True,
     json: JsonNotText = False,
 ) -> None:
     """When it became inevitable in a run, and the smallest change of one parameter that prevents it.
@@ -67,12 +70,13 @@ def why(
       ranksim why scenarios/agency-month.yaml refusals.slot_limit_exceeded
     """  # fmt: skip
     from ranksim.report.answer import show_answer
+    from ranksim.report.assumptions import Basis
     from ranksim.twin.sim.why.answer import why as explain
 
     scenario, seeds = _read(run, seed)
     with show_progress("asking why") as tell:
         answer = explain(scenario, seeds, metric, futures, tell, max_worlds)
-    show_answer(answer, json, None, plots=False)
+    show_answer(answer, json, out, plots, Basis(command=again(context, "why")))
 
 
 def _read(run: Path, seed: int | None) -> "tuple[Scenario, list[int]]":

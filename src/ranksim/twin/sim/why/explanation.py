@@ -374,7 +374,7 @@ class Why(ReadyAnswer):
         return f"{ORDER} {without}{out}"
 
     def _drawn(self, name: str, ax: Axes | None) -> Axes:
-        from ranksim.report.figure import BLUE, new_figure, plain_axes
+        from ranksim.report.figure import BLUE, new_figure, plain_axes, title
 
         ax = new_figure().subplots() if ax is None else ax
         unit, named = (HOUR, "hours") if self.first.at - self.start < 2 * DAY else (DAY, "days")
@@ -385,7 +385,7 @@ class Why(ReadyAnswer):
         ax.set_xlabel(f"{named} since {iso(self.start)}")
         ax.set_ylabel("futures that come to it, %")
         since = iso(self.moment.at)[:16].replace("T", " ") if self._had_a_beginning else "the start"
-        ax.set_title(f"{self.question}: inevitable from {since} on", loc="left")
+        title(ax, f"{self.question}: inevitable from {since} on")
         plain_axes(ax)
         return ax
 
