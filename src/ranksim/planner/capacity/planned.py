@@ -316,8 +316,8 @@ class OwnAccount:
         comes_to = f"That comes to {' and '.join(amounts)} more, in the month of most; every size counts it"
         if changes:
             comes_to += (
-                ". Each month of a growth in time counts for the whole of it what is there when it begins or "
-                "ends; its number of domains is without those of the timeline"
+                ". Each month of a growth in time counts for the whole of it what is there at its start or "
+                "end; its number of domains is without those of the timeline"
             )
         return left_out, (f"Simulated once: {'; '.join(what)}. {comes_to}.",)
 
