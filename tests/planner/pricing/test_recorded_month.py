@@ -96,7 +96,7 @@ def unlike_calls(replay: ReplayedService, calls: Sequence[RecordedCall], rows: R
     while done < len(calls):
         ends = calls[done].at // DAY * DAY + DAY
         while done < len(calls) and calls[done].at < ends:
-            got, row = replay.call(calls[done], done), rows[done]
+            got, row = replay.call(calls[done]), rows[done]
             unlike += not is_alike(got, int(row["outcome"]), int(row["amount"]))
             done += 1
         kept = {name: value for name, value in vars(replay).items() if name not in UNKEPT}
