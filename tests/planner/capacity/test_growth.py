@@ -196,6 +196,31 @@ def test_what_a_timeline_adds_is_there_from_its_month_to_the_one_in_which_it_goe
     assert " ".join(answer.notes).count("number of domains is without those of the timeline") == 1
 
 
+def costs(scenario: rs.Scenario, growth: str) -> list[int]:
+    return [month.sizes["agency"].cost for month in fit(scenario, growth=growth).months]
+
+
+@pytest.mark.parametrize(
+    ("goes", "whole", "held"),
+    [("2026-05-01", 2, 3), ("2026-06-01", 3, 4), ("2026-06-20", 4, 4)],  # June has 30 days
+)
+def test_what_has_gone_grows_no_more(goes: str, whole: int, held: int) -> None:
+    """A domain of 5,000 words goes, whose slots are held for the month; the two that are left are doubled."""
+    gone = {"do": "remove_domains", "at": f"{goes}T00:00:00Z", "domains": ("big.example",)}
+    big = {"domains": ("big.example",), "keywords": 5000}
+    scenario = joined(gone).replace(accounts={"acme": {"further": (big,)}})
+    month = 31 * 400  # µUSD of a word
+    assert costs(scenario, "1,1,1,1,2") == [5020 * month] * whole + [20 * month] * (4 - whole) + [40 * month]
+    pro = [month.sizes["pro"].fits for month in fit(scenario, growth="1,1,1,1,2").months]
+    assert pro == [False] * held + [True] * (5 - held)
+
+
+def test_of_a_growth_in_time_the_first_month_is_told_as_it_is() -> None:
+    answer = fit(joined(TEN_JOIN), growth="1,1,1,2")
+    assert answer.plans[0].now == answer.months[0].sizes[answer.plans[0].plan]
+    assert answer.plans[0].grown == answer.months[-1].sizes[answer.plans[0].plan]
+
+
 @pytest.mark.slow
 def test_twelve_simulated_months_refuse_where_a_plan_no_longer_fits_what_has_joined() -> None:
     """Ten domains join in month 4, and eight of all go in month 9, which has them whole."""
@@ -235,7 +260,7 @@ def test_a_team_that_gets_a_key_and_domains_of_its_own_is_counted_from_its_month
     assert costs == [2 * 124_000] * 3 + [3 * 124_000] * 2  # ten words on 31 nights
 
 
-def test_more_than_there_is_cannot_go() -> None:
-    gone = {"do": "remove_domains", "at": "40d", "domains": 1}
-    sizes = [month.sizes["agency"] for month in fit(joined(gone), growth="1,1,1,0.5,0.5").months]
-    assert [size.cost // 124_000 for size in sizes] == [2, 2, 1, 0, 0]
+@pytest.mark.parametrize("which", [1, ("site2.acme.example",)])
+def test_of_fewer_domains_fewer_have_gone(which: int | tuple[str, ...]) -> None:
+    gone = {"do": "remove_domains", "at": "40d", "domains": which}
+    assert costs(joined(gone), "1,1,1,0.5,0.5") == [248_000, 248_000, 124_000, 62_000, 62_000]

@@ -12,12 +12,22 @@ from ranksim.core.contract.plans import Plan
 from ranksim.core.rules.admission import held_at, reserved_at, settled_at, used_at
 from ranksim.core.service.service import Service
 from ranksim.planner.capacity.common import WITHOUT_END
+from ranksim.planner.capacity.tracked import lists_by_host
 from ranksim.planner.capacity.workload import MONTH, Uncounted
 from ranksim.twin.sim.misfits import hosts_before
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import SilentTally, tally_of
-from ranksim.twin.sim.timeline import IssueKey, OfAccount, Set
+from ranksim.twin.sim.timeline import (
+    AddDomains,
+    IssueKey,
+    OfAccount,
+    PauseScan,
+    RemoveDomains,
+    RemoveKeywords,
+    ResumeScan,
+    Set,
+)
 from ranksim.twin.sim.world import World
 
 Samples = Sequence[tuple[Micros, Sequence[int]]]
@@ -32,7 +42,8 @@ def left_out_of(
     Worlds show it, in which no limit of a plan refuses anything but cooldowns do: one without either, and for
     each month in which the timeline changes something one with what it has changed until then, which goes on
     for two months more, of which one has 31 days. So a month has whole what is there when it begins or ends.
-    Clients in Python of the user's, and what the timeline sets, are in none. Raises BadInput.
+    Another shows how much of it is that what the account begins with has gone. Clients in Python of the
+    user's, and what the timeline sets, are in none. Raises BadInput.
     """
     start = scenario.start
     times = sorted(change.at.on(start) for change in changes)
@@ -40,6 +51,7 @@ def left_out_of(
     ends = max(scenario.end, months[-1][1] + 2 * MONTH if months else start + MONTH)
     world = _unlimited(scenario, account, ends - start)
     rest = _samples(_until(world, start, changes, clients), account, ends)
+    leaving = [change for change in changes if _leaves(change, changes, scenario)]
 
     def more(samples: Samples, since: Micros, until: Micros) -> Uncounted:
         slots, spent, *units = (
@@ -55,11 +67,37 @@ def left_out_of(
     for begin, end in months:
         until = end + 2 * MONTH
         samples = _samples(_until(world, end, changes), account, until)
-        there = [still] if any(begin < at < end for at in times) else []
-        still = more(samples, end, until)
+        without = _samples(_until(world, end, changes, clients, leaving), account, until) if leaving else rest
+
+        def amounts(
+            since: Micros, until: Micros, samples: Samples = samples, without: Samples = without
+        ) -> Uncounted:
+            return replace(more(samples, since, until), gone=more(without, since, until))
+
+        before, during, still = still, amounts(begin, end), amounts(end, until)
+        if not any(begin < at < end for at in times):  # there is not a day of it as before
+            before, during = still, _with_slots(still, during)
         month = 1 + months_between(start, begin)
-        by_month |= {month: _largest([*there, more(samples, begin, end), still]), month + 1: still}
+        by_month |= {month: _largest([before, during, still]), month + 1: still}
     return replace(_largest([Uncounted(), *by_month.values()]), by_month=by_month)
+
+
+def _with_slots(still: Uncounted, during: Uncounted) -> Uncounted:
+    """What a month has that is as the next from its first day on, in which slots are held meanwhile."""
+    slots = during.gone.slots if during.gone else 0
+    return replace(still, slots=during.slots, gone=replace(still.gone or Uncounted(), slots=slots))
+
+
+def _leaves(change: OfAccount, changes: Collection[OfAccount], scenario: Scenario) -> bool:
+    """Whether a change takes away what the account begins with, and nothing else."""
+    hosts = {host for host, _ in lists_by_host(change.account, scenario.accounts[change.account])}
+    if isinstance(change, RemoveDomains):
+        if isinstance(change.domains, int):
+            return not any(isinstance(each, AddDomains) for each in changes)
+        return hosts.issuperset(change.domains)
+    if isinstance(change, RemoveKeywords | PauseScan | ResumeScan):
+        return change.domain is None or change.domain in hosts
+    return False
 
 
 def _metrics(scenario: Scenario) -> list[str]:
@@ -67,11 +105,15 @@ def _metrics(scenario: Scenario) -> list[str]:
 
 
 def _largest(amounts: Sequence[Uncounted]) -> Uncounted:
+    """By amount the largest; of what has gone the least is, as that is below 0."""
     metrics = {metric for each in amounts for metric in each.metrics}
     return Uncounted(
         max(each.slots for each in amounts),
         max(each.spent for each in amounts),
         {metric: max(each.metrics.get(metric, 0) for each in amounts) for metric in sorted(metrics)},
+        gone=_largest([each.gone or Uncounted() for each in amounts])
+        if any(each.gone for each in amounts)
+        else None,
     )
 
 
@@ -111,14 +153,21 @@ def _samples(scenario: Scenario, account: str, until: Micros) -> Samples:
 
 
 def _until(
-    scenario: Scenario, until: Micros, changes: Collection[OfAccount], clients: Collection[str] = ()
+    scenario: Scenario,
+    until: Micros,
+    changes: Collection[OfAccount],
+    clients: Collection[str] = (),
+    kept: Collection[OfAccount] | None = None,
 ) -> Scenario:
-    """Return a scenario with those changes alone that come before `until`, without some clients.
+    """Return a scenario with those changes (of them `kept`) that come before `until`, without some clients.
 
     Neither are there hosts in it that are only added later: keys issued for these are for all domains.
     """
+    kept = changes if kept is None else kept
     timeline = [
-        each for each in scenario.timeline if each not in changes or each.at.on(scenario.start) < until
+        each
+        for each in scenario.timeline
+        if each not in changes or (each in kept and each.at.on(scenario.start) < until)
     ]
     then = scenario.model_copy(update={"timeline": tuple(timeline)})
     for at, each in enumerate(timeline):

@@ -101,7 +101,7 @@ def _remedy(ask: Callable[..., Fit], answer: Fit, readings: Readings, policy: Po
     """Say of which assumptions any reading will do once starts are spread, and over how long."""
     if not readings.deciding or answer.cheapest() is None:
         return ""
-    sizes = (answer.load, answer.load.of_domains(answer.plans[0].grown.domains))
+    sizes = (answer.load, _grown(answer))
     spreads = {enough_spread(size, other) for size in sizes for other in readings.policies(policy)}
     deciding = dict.fromkeys(number for tried in readings.deciding for number in tried.numbers)
     mended: dict[Micros, list[str]] = {}
@@ -123,13 +123,20 @@ def _fit(load: Workload, growth: float, path: Sequence[float], policy: Policy) -
         name: plan.price if policy.catalogue.knows_price_of(name) else None
         for name, plan in policy.catalogue.plans.items()
     }
-    now, grown = (
-        _sizes(load.of_domains(each), policy) for each in (load.domains, grown_domains(load.domains, growth))
-    )
-    plans = [PlanFit(name, prices[name], now[name], grown[name]) for name in _by_price(prices)]
     months = tuple(_months(load, path, _by_price(prices), policy))
     later = tuple(LaterSizes(then, _sizes(then.load, then.policy)) for then in load.later)
+    load, last = (load.in_month(1), load.in_month(len(path))) if path else (load, load)
+    now, grown = (
+        _sizes(size, policy) for size in (load, last.of_domains(grown_domains(load.domains, growth)))
+    )
+    plans = [PlanFit(name, prices[name], now[name], grown[name]) for name in _by_price(prices)]
     return Fit(load, growth, tuple(plans), months=months, later=later)
+
+
+def _grown(answer: Fit) -> Workload:
+    """The workload as it has grown, which of a growth in time is that of the last month."""
+    last = answer.load.in_month(len(answer.months)) if answer.months else answer.load
+    return last.of_domains(answer.plans[0].grown.domains)
 
 
 def _by_price(prices: Mapping[str, int | None]) -> list[str]:
@@ -159,8 +166,7 @@ def _sizes(load: Workload, policy: Policy) -> dict[str, Size]:
 
 def _with_limits(answer: Fit, policy: Policy) -> Fit:
     """Return an answer with the limits of its plans, and with what the starts of an occasion meet."""
-    load = answer.load
-    grown = load.of_domains(answer.plans[0].grown.domains)
+    load, grown = answer.load, _grown(answer)
     plans = policy.catalogue.plans
     most = most_domains(load, plans.values(), policy)
     now, then = (burst_of(size, policy) for size in (load, grown))

@@ -71,13 +71,35 @@ class Uncounted:
     """What a workload does not count, as simulated: slots, cost of a month (µUSD) and units by metric.
 
     `by_month` has how much it is from a month from now on, counted from 1, where it is the month of most that
-    is told; below 0 where domains or words have been removed.
+    is told; below 0 where domains or words have been removed. `gone` is how much of it these are, below 0,
+    which would have grown with the others.
     """
 
     slots: int = 0
     spent: int = 0
     metrics: Mapping[str, int] = field(default_factory=dict)
     by_month: Mapping[int, Uncounted] = field(default_factory=dict)
+    gone: Uncounted | None = None
+
+    def grown(self, factor: Fraction) -> Uncounted:
+        """The same of so many times the domains, of which so many times those that have gone are gone."""
+        if self.gone is None:
+            return self
+        scaled = Uncounted(
+            math.ceil(self.gone.slots * factor),
+            math.ceil(self.gone.spent * factor),
+            {metric: math.ceil(units * factor) for metric, units in self.gone.metrics.items()},
+        )
+        return replace(
+            self,
+            slots=self.slots - self.gone.slots + scaled.slots,
+            spent=self.spent - self.gone.spent + scaled.spent,
+            metrics={
+                metric: units - self.gone.metrics[metric] + scaled.metrics[metric]
+                for metric, units in self.metrics.items()
+            },
+            gone=scaled,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +216,10 @@ class Workload:
 
     def in_month(self, number: int) -> Workload:
         """The same in a month from now on, counted from 1; of what is used already only that one knows."""
-        since = max((month for month in self.left_out.by_month if month <= number), default=None)
-        return replace(
-            self,
-            used=self.used if number == 1 else None,
-            left_out=self.left_out if since is None else self.left_out.by_month[since],
-        )
+        by_month = self.left_out.by_month
+        since = max((month for month in by_month if month <= number), default=None)
+        left_out = self.left_out if since is None else replace(by_month[since], by_month=by_month)
+        return replace(self, used=self.used if number == 1 else None, left_out=left_out)
 
     def of_domains(self, domains: int) -> Workload:
         """The same with so many domains, in proportion: what they track and have done grows as they do.
@@ -214,6 +234,7 @@ class Workload:
             slots=math.ceil(self.slots * grown),
             starts=tuple(_grown(self.starts, grown)),
             work=tuple(replace(work, each=work.each * grown) for work in self.work),
+            left_out=self.left_out.grown(grown),
         )
 
     def of_keywords(self, keywords: int) -> Workload:
