@@ -91,3 +91,7 @@ def test_text_timedeltas_and_whole_microseconds_are() -> None:
     assert Portfolio(run_every=np.int64(HOUR)).run_every == HOUR
     assert length_micros(timedelta(hours=1)) == length_of("1h") == length_of(timedelta(hours=1)) == HOUR
     assert length_micros(0) == 0
+
+
+def test_whole_numbers_of_numpy_are_python_s_in_a_question() -> None:
+    assert type(Churn(keywords=np.int64(10)).keywords) is int

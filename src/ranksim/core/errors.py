@@ -1,5 +1,7 @@
 """The one exception a user can meet, and the words for a name that is not known."""
 
+from operator import index
+
 TYPE_CHECKING = False  # as type checkers know it
 
 if TYPE_CHECKING:
@@ -27,12 +29,14 @@ def read_at(where: str, read: "Callable[[A], T]", value: "A") -> "T":
         raise BadInput(f"{where}: {error}") from None
 
 
-def check_integer(what: str, given: object, least: int | None = None) -> None:
-    """Raise BadInput unless a whole number, of so much at least, is given."""
+def check_integer(what: str, given: object, least: int | None = None) -> int:
+    """Return a whole number, NumPy's too, as an int. Raises BadInput for another, or one below `least`."""
     if not hasattr(given, "__index__") or isinstance(given, bool):
         raise BadInput(f"{what}: expected a whole number, found {given!r}")
-    if least is not None and given.__index__() < least:
+    number = index(given)
+    if least is not None and number < least:
         raise BadInput(f"{what}: expected at least {least}, found {given}")
+    return number
 
 
 def check_kind(what: str, value: object, kind: "type | UnionType", words: str) -> None:

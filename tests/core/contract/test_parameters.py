@@ -1,11 +1,13 @@
 """Dotted paths: what they lead to, what is near a wrong one, and how they are laid over a model."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from ranksim.core.clock import instant
 from ranksim.core.contract.parameters import check_unit, parts_of, tree_of
 from ranksim.core.contract.plans import Plan
 from ranksim.core.errors import BadInput
@@ -13,6 +15,7 @@ from ranksim.planner.study.engines import Worlds
 from ranksim.twin.sim.receivers import ReceiverSpec
 from ranksim.twin.sim.scenario import Scenario
 
+NEW_YEAR = instant("2026-01-01T00:00:00Z")
 SCENARIO = Scenario.parse(
     """
 start: 2026-01-05T00:00:00Z
@@ -71,6 +74,9 @@ def test_a_path_is_split_at_dots_and_brackets() -> None:
         ("policy.assumptions.window", "gcra", lambda b: b.policy.assumptions.window == "gcra"),
         ("policy.facts.webhook_disable_after", 3, lambda b: b.policy.facts.webhook_disable_after == 3),
         ("scenario.length", timedelta(days=2), lambda built: built.length == 2 * 86_400_000_000),
+        ("scenario.length", np.timedelta64(2, "D"), lambda built: built.length == 2 * 86_400_000_000),
+        ("scenario.start", datetime(2026, 1, 1, tzinfo=UTC), lambda b: b.start == NEW_YEAR),
+        ("scenario.start", pd.Timestamp(2026, 1, 1, 9, tz="Asia/Tokyo"), lambda b: b.start == NEW_YEAR),
         ("scenario.pools.rank_run.capacity", np.int64(3), lambda b: type(pool(b)) is int and pool(b) == 3),
         ("scenario.receivers.erp.latency", {"exponential": {"mean": timedelta(seconds=1)}}, slow),
         ("policy.facts.rate_window", timedelta(hours=1), lambda b: b.policy.facts.rate_window == 36 * 10**8),
@@ -94,11 +100,16 @@ def test_a_parameter_is_set(path: str, value: Any, found: Any) -> None:
     assert WORLDS.meaning(built) != WORLDS.meaning(SCENARIO)
 
 
-def test_a_length_of_time_is_no_number_and_no_number_of_numpy_is_one() -> None:
-    capacity, latency = "scenario.pools.rank_run.capacity", "scenario.receivers.erp.latency"
-    for path, value in ((capacity, timedelta(minutes=4)), (latency, np.timedelta64(4, "m"))):
+def test_an_instant_without_a_zone_is_refused() -> None:
+    for value in (datetime(2026, 1, 1), pd.Timestamp(2026, 1, 1)):
+        with pytest.raises(BadInput, match="start: write an instant such as"):
+            WORLDS.build({"scenario.start": value})
+
+
+def test_a_length_of_time_is_no_number() -> None:
+    for value in (timedelta(minutes=4), np.timedelta64(4, "m")):
         with pytest.raises(BadInput, match="write a "):
-            WORLDS.build({path: value})
+            WORLDS.build({"scenario.pools.rank_run.capacity": value})
 
 
 @pytest.mark.parametrize("value", [3, None, ["policy.yaml"]])

@@ -32,8 +32,16 @@ def test_each_point_is_replicated(study: Make) -> None:
     assert [b - a for a, b in zip(one, two, strict=True)] == pytest.approx([1.0] * 4)  # the same draws
 
 
-def test_levels_may_be_an_array_of_numpy(study: Make) -> None:
-    assert study(factors={"toy.workers": np.arange(1, 3)}).run().points == ["workers=1", "workers=2"]
+@pytest.mark.parametrize("levels", [np.arange(1, 3), range(1, 3)])
+def test_levels_may_be_an_array_of_numpy_or_a_range(study: Make, levels: object) -> None:
+    assert study(factors={"toy.workers": levels}).run().points == ["workers=1", "workers=2"]
+
+
+def test_one_metric_needs_no_list(study: Make) -> None:
+    result = study(factors={"toy.workers": [1, 2]}, measure="level").run()
+    assert {row["metric"] for row in result.tables["points"]} == {"level"}
+    compared = result.compare("workers=2", "workers=1", "level")
+    assert list(compared) == list(result.compare("workers=2", "workers=1", ["level"]))
 
 
 @pytest.mark.parametrize(("confidence", "most"), [(0.95, 120), (0.999, 1000)])

@@ -1,10 +1,12 @@
 """Replications: seeds by index, the same bytes on any number of processes, stopping, warm-up, failures."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ranksim.core.clock import MINUTE
@@ -51,6 +53,13 @@ def test_the_seed_given_stands_in_for_the_scenarios(tiny: ModuleType) -> None:
     assert seven.seed == 7
     assert run(tiny.scenario(), seed=7, world=tiny.TinyWorld).to_json() == seven.to_json()
     assert run(tiny.scenario(), world=tiny.TinyWorld).to_json() != seven.to_json()
+
+
+@pytest.mark.parametrize("integer", [np.int32, np.int64, np.uint64])
+def test_numbers_of_numpy_are_numbers(tiny: ModuleType, integer: Callable[[int], int]) -> None:
+    given = {"seed": integer(7), "replications": integer(2), "workers": integer(1)}
+    plain = run(tiny.scenario(), seed=7, replications=2, world=tiny.TinyWorld)
+    assert run(tiny.scenario(), **given, world=tiny.TinyWorld).to_json() == plain.to_json()
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from functools import reduce
 from types import NoneType
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from ranksim.core.clock import format_duration
+from ranksim.core.clock import format_duration, iso
 from ranksim.core.contract.quantities import Atomic
 from ranksim.core.errors import BadInput
 
@@ -30,6 +30,8 @@ Part = str | int
 Tree: TypeAlias = dict[Part, Any]
 
 ITEM_SHAPES = (list, tuple)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 NUMERIC = ("i", "u", "f", "b")
 """The kinds of NumPy's numbers that have no unit."""
@@ -198,14 +200,22 @@ def merged(old: Any, new: Any, *, every: bool = False) -> Any:
 
 
 def as_in_files(value: Any) -> Any:
-    """Return a value with its timedeltas as text, and NumPy's numbers and arrays of them as Python's."""
+    """Return a value as YAML would give it: times as text, NumPy's numbers and arrays and ranges as Python's.
+
+    An instant without a zone stays as it is, and is refused.
+    """
     if isinstance(value, Mapping):
         return {key: as_in_files(inner) for key, inner in value.items()}
-    if isinstance(value, ITEM_SHAPES):
-        return (list if isinstance(value, list) else tuple)(map(as_in_files, value))
+    if isinstance(value, (*ITEM_SHAPES, range)):
+        return (tuple if isinstance(value, tuple) else list)(map(as_in_files, value))
     if isinstance(value, timedelta):
         return format_duration(value // timedelta(microseconds=1))
-    return value.tolist() if getattr(getattr(value, "dtype", None), "kind", "") in NUMERIC else value
+    if isinstance(value, datetime):
+        return value if value.tzinfo is None else iso((value - EPOCH) // timedelta(microseconds=1))
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind == "m":
+        return as_in_files(value.astype("timedelta64[us]").tolist())
+    return value.tolist() if kind in NUMERIC else value
 
 
 # Walking along values and their types

@@ -22,11 +22,11 @@ WITHOUT_END = 10**15
 
 
 def check_numbers(question: DataclassInstance) -> None:
-    """Raise BadInput where a field that is a number by its annotation holds something else."""
+    """Make NumPy's whole numbers Python's; raise BadInput where a number's field holds something else."""
     for field in fields(question):
         given = getattr(question, field.name)
         if field.type == "int":
-            check_integer(field.name, given)
+            object.__setattr__(question, field.name, check_integer(field.name, given))
         elif field.type == "float":
             require_number(field.name, given)
 

@@ -175,7 +175,7 @@ def slot_use(
     only. Raises BadInput.
     """
     check_kind("slots", churn, Churn, "a Churn, such as Churn(keywords=1000, adds=20)")
-    check_integer("limit", limit)
+    limit = check_integer("limit", limit)
     start, anchor = day_of_month(moment("start", start), anchor)
     expect(1 <= days <= MANY_DAYS, "days", f"1 to {MANY_DAYS}", days)
     expect(limit >= 0, "limit", "0 or more", limit)

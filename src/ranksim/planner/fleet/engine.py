@@ -62,9 +62,8 @@ def simulate_fleet(
     BadInput.
     """
     population, policy = population_of(population), policy_of(policy)
-    check_integer("threads", threads, 1)
-    check_integer("chunk", chunk, 1)
-    check_integer("log", log, 0)
+    seed, threads = check_integer("seed", seed), check_integer("threads", threads, 1)
+    chunk, log = check_integer("chunk", chunk, 1), check_integer("log", log, 0)
     first, last = (0, population.accounts) if accounts is None else accounts
     if not 0 <= first < last <= population.accounts:
         raise BadInput(f"accounts: expected a part of 0 to {population.accounts}, found {first} to {last}")

@@ -142,6 +142,7 @@ class StudyResult(ReadyAnswer):
 
         Rows are those of the table `differences`. Raises BadInput for a point or metric that there is not.
         """
+        metrics = [metrics] if isinstance(metrics, str) else metrics
         names = self.study.measured if metrics is None else tuple(metrics)
         rows = [_comparison(self.study, point, against, name, self._sample) for name in names]
         return MetricComparison(against, point, rows)

@@ -70,8 +70,10 @@ class Study(CheckedSpec):
         """Make a study from the fields of a file: `Study.of(scenario, variants={...})`.
 
         A path is a scenario's. A population runs under `policy`, a scenario under its own unless one is
-        given. Raises BadInput.
+        given. `measure` may be one name. Raises BadInput.
         """
+        if isinstance(measure := fields.get("measure"), str):
+            fields["measure"] = [measure]
         policy = None if policy is None else policy_of(policy)
         engine = _engine_of(scenario_of(inputs) if isinstance(inputs, str | Path) else inputs, policy)
         return cls._checked(Located("study", as_in_files(fields), {}), engine, "study")

@@ -77,13 +77,11 @@ def run(
         scenario = scenario_of(scenario)
     if settings:
         scenario = scenario.changed(settings)
-    check_integer("workers", workers, 1)
+    workers = check_integer("workers", workers, 1)
     if replications is not None:
-        check_integer("replications", replications, 1)
-    if seed is not None:
-        check_integer("seed", seed)
+        replications = check_integer("replications", replications, 1)
     goal = _Goal(scenario, replications, world is not World)
-    root = scenario.seed if seed is None else seed
+    root = scenario.seed if seed is None else check_integer("seed", seed)
     warm_up = warm_up_of(scenario, root, workers, world)
     make = partial(replicate, scenario, root, warm_up.length, world=world)
     done: list[Replication] = []
