@@ -46,6 +46,12 @@ def test_rates_are_compounded_and_series_are_as_written(text: str, months: int, 
         assert [b / a for a, b in pairwise((1.0, *path))] == pytest.approx([path[0]] * months)
 
 
+def test_a_rate_may_be_of_fewer() -> None:
+    largest, path = growth_of("−4 % / month")
+    assert (largest, path) == (1, growth_of("-4 % / month")[1])
+    assert path == pytest.approx([0.96**month for month in range(1, 13)])
+
+
 def test_part_of_a_domain_is_one_more_and_rounding_is_none() -> None:
     tenths = Fraction(11, 10)
     for domains in range(1, 200):
@@ -77,6 +83,7 @@ def test_a_factor_alone_has_no_months() -> None:
         "1,2000",
         "2 / day",
         "0.5",
+        "-100 % / month",
         "2 / year for 0 years",
         "2 / year for 11 years",
     ],
@@ -219,6 +226,8 @@ def test_of_a_growth_in_time_the_first_month_is_told_as_it_is() -> None:
     answer = fit(joined(TEN_JOIN), growth="1,1,1,2")
     assert answer.plans[0].now == answer.months[0].sizes[answer.plans[0].plan]
     assert answer.plans[0].grown == answer.months[-1].sizes[answer.plans[0].plan]
+    answer = fit(joined(TEN_JOIN), growth="1,2,1,1")
+    assert answer.plans[0].grown == answer.months[1].sizes[answer.plans[0].plan]
 
 
 @pytest.mark.slow

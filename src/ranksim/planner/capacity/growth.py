@@ -23,7 +23,7 @@ LARGEST = 1000
 """The largest factor that is looked at."""
 
 RATE = re.compile(
-    r"(?:[×x]\s*)?(?P<number>\d+(?:\.\d+)?)\s*(?P<percent>%)?\s*(?:/|a|per)\s*(?P<per>month|year)"
+    r"(?:[×x]\s*)?(?P<number>[-−]?\d+(?:\.\d+)?)\s*(?P<percent>%)?\s*(?:/|a|per)\s*(?P<per>month|year)"
     r"(?:\s+for\s+(?P<span>\d+)\s*(?P<unit>month|year)s?)?"
 )
 EXPECTED = (
@@ -59,7 +59,7 @@ def growth_of(growth: float | str) -> tuple[float, tuple[float, ...]]:
 def _path(text: str) -> tuple[float, ...]:
     rate = RATE.fullmatch(text.strip().removeprefix("+"))
     if rate:
-        factor = float(rate["number"])
+        factor = float(rate["number"].replace("−", "-"))
         factor = 1 + factor / 100 if rate["percent"] else factor
         power = 1 / YEAR if rate["per"] == "year" else 1
         expect(0 < factor <= LARGEST, "growth", f"a factor above 0 and up to {LARGEST}", repr(text))

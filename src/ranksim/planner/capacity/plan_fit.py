@@ -125,18 +125,22 @@ def _fit(load: Workload, growth: float, path: Sequence[float], policy: Policy) -
     }
     months = tuple(_months(load, path, _by_price(prices), policy))
     later = tuple(LaterSizes(then, _sizes(then.load, then.policy)) for then in load.later)
-    load, last = (load.in_month(1), load.in_month(len(path))) if path else (load, load)
-    now, grown = (
-        _sizes(size, policy) for size in (load, last.of_domains(grown_domains(load.domains, growth)))
-    )
+    load = load.in_month(1) if path else load
+    largest = _at_largest(load, path).of_domains(grown_domains(load.domains, growth))
+    now, grown = (_sizes(size, policy) for size in (load, largest))
     plans = [PlanFit(name, prices[name], now[name], grown[name]) for name in _by_price(prices)]
     return Fit(load, growth, tuple(plans), months=months, later=later)
 
 
 def _grown(answer: Fit) -> Workload:
-    """The workload as it has grown, which of a growth in time is that of the last month."""
-    last = answer.load.in_month(len(answer.months)) if answer.months else answer.load
-    return last.of_domains(answer.plans[0].grown.domains)
+    """The workload as it has grown."""
+    load = _at_largest(answer.load, [month.factor for month in answer.months])
+    return load.of_domains(answer.plans[0].grown.domains)
+
+
+def _at_largest(load: Workload, path: Sequence[float]) -> Workload:
+    """A workload in the month in which a growth in time is at its largest first, if it is in time."""
+    return load.in_month(1 + path.index(max(path))) if path else load
 
 
 def _by_price(prices: Mapping[str, int | None]) -> list[str]:

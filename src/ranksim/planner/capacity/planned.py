@@ -316,7 +316,7 @@ class OwnAccount:
         comes_to = f"That comes to {' and '.join(amounts)} more, in the month of most; every size counts it"
         if changes:
             comes_to += (
-                ". Each month of a growth in time, so the first and the last, counts for the whole of it "
+                ". Each month of a growth in time, the first and the largest too, counts for the whole of it "
                 "what is there at its start or end: what is removed grows no more, what is added does not "
                 "grow; its number of domains is without those of the timeline"
             )
