@@ -47,6 +47,7 @@ class Fake:
             "levels": self.levels(),
             "calls": self.calls(),
             "refusals": self.refusals(),
+            "given_up": [],
             "windows": self.windows(),
             "queues": self.queues(),
             "meters": self.meters(),

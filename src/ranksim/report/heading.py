@@ -16,13 +16,13 @@ MOST_NAMED = 4
 MOST_TILES = 6
 """Of what expectations ask about, so many numbers stand on top of a page and in its answer."""
 
-LOST = re.compile(r"lost|disabled")
+LOST = re.compile(r"lost|disabled|given_up")
 """What metrics of losses are called, which nobody makes good."""
 
 OF_LOSSES = re.compile(r"\.(lost_\w+|disabled)$")
 """Metrics that are told already where it is told how many events were lost, and whose endpoint was off."""
 
-TELLING = re.compile(r"lost|disabled|refus|limited|exceeded|exhausted|reached|delay|wait|unanswered")
+TELLING = re.compile(r"lost|disabled|given_up|refus|limited|exceeded|exhausted|reached|delay|wait|unanswered")
 """What metrics are called that answer a question, rather than count what was done."""
 
 
@@ -173,7 +173,9 @@ def answer_of(heading: Heading, tables: Tables) -> str:
             verdict for verdict in verdicts if not verdict.holds or not OF_LOSSES.search(verdict.metric)
         ]
     first = dict(list({verdict.metric: verdict.statement for verdict in verdicts}.items())[:MOST_TILES])
-    parts = [" and ".join(_work(totals)), lost, "; ".join(first.values())]
+    covered = any(verdict.metric.endswith(".given_up") for verdict in verdicts)
+    given_up = _rate_limited(tables) if tables.get("given_up") and not covered else ""
+    parts = [" and ".join(_work(totals)), lost, given_up, "; ".join(first.values())]
     return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
 
 
@@ -214,7 +216,20 @@ def _most_refused(tables: Tables) -> str:
 
 def _rate_limited(tables: Tables) -> str:
     limited = sum(row["count"] for row in tables.get("codes", ()) if row["code"] == "rate_limited")
-    return f"Too early for a rate limit: {units.many(limited, 'call')}" if limited else ""
+    parts = [f"Too early for a rate limit: {units.many(limited, 'call')}"] if limited else []
+    return "; ".join([*parts, *_given_up(tables)])
+
+
+def _given_up(tables: Tables) -> list[str]:
+    """Say who gave up how many calls, those with most first, as the rate limit refused the last try."""
+    rows = sorted(tables.get("given_up", ()), key=lambda row: -float(row["count"]))
+    parts = [
+        f"{row['client']} gave up {units.in_prose('count', row['count'], row['low'], row['high'])} of "
+        f"{row['operation']} after {row['tries']} {'try' if row['tries'] == 1 else 'tries'}"
+        for row in rows[:MOST_NAMED]
+    ]
+    others = sum(row["count"] for row in rows[MOST_NAMED:])
+    return [*parts, f"others gave up {units.many(others, 'call')}"] if others else parts
 
 
 def _nearest_limit(tables: Tables) -> str:

@@ -58,6 +58,7 @@ class SmallWorld:
     now: Micros = MONDAY
     calls: list[Made] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    abandoned: list[tuple[str, str, int]] = field(default_factory=list)
     actors: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -92,6 +93,9 @@ class SmallWorld:
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+    def given_up(self, client: str, operation: str, tries: int) -> None:
+        self.abandoned.append((client, operation, tries))
 
     def at(self, when: Micros, function: Callable[..., object], *args: Any) -> None:
         assert when >= self.now

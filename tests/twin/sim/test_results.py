@@ -102,6 +102,7 @@ def replication(index: int, granted: int, refused: int, **changes: Any) -> Repli
             "delivering": [{"endpoint": "shop", "profile": [[0, 0, 250, 5]], "days": [[0, 250, index]]}],
         },
         "notes": {"odd": 2},
+        "given_up": [{"client": "ci", "operation": "jobs.create", "tries": 5, "count": index}],
     }
     return Replication(**(fields | changes))
 

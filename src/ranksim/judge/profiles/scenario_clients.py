@@ -64,6 +64,9 @@ class DeployedSetting:
     def note(self, text: str) -> None:
         """Drop a remark: a trace shows the calls themselves."""
 
+    def given_up(self, client: str, operation: str, tries: int) -> None:
+        """Do nothing: a trace shows every try."""
+
 
 def key_for(reach: Reach, account: str, key: str | None) -> str:
     """Name the target's key for a scenario's: "account.key" where there is one, else "account", else main."""

@@ -112,8 +112,9 @@ CALLS = {
     "replayed": Metric("call*{of} ~ answered as once before"),
     "limited": Metric("call*{of} ~ rate limited"),
     "error": Metric("call*{of} ~ answered with an error"),
+    "given_up": Metric("call*{of} ~ given up as rate limited"),
 }
-"""Of a row that counts calls by outcome."""
+"""Of a row that counts calls by outcome, and those whose last try the rate limit refused."""
 
 CLIENT_CALLS = {**CALLS, "refusals": Metric("call*{of} ~ refused", derived=_sum(*REFUSING))}
 

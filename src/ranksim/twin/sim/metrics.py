@@ -170,6 +170,8 @@ def _calls(replication: Replication) -> Values:
             refusals["total"] += row["count"]
             refusals[row["code"]] += row["count"]
         refusals["calls"] += row["count"]
+    for row in replication.given_up:
+        by_client.setdefault(row["client"], Counter())["given_up"] += row["count"]
     together = Counter[str]()
     for client, counts in by_client.items():
         together += counts

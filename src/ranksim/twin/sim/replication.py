@@ -5,6 +5,9 @@ from typing import Any
 
 from ranksim.core.clock import Micros
 
+SOMETIMES = ("network", "hours", "given_up")
+"""The statistics that not every run has."""
+
 
 @dataclass(slots=True)
 class Replication:
@@ -33,6 +36,7 @@ class Replication:
       weekend (0 or 1), hour of the day (UTC), most in that hour, and how many days had that; and `days`, rows
       of the hour with the day's most, that, and of windows how many calls were refused that day; what was 0
       is left out. Of `delivering` the delays of events (µs) by when they came, and how many were lost
+    - `given_up`: rows of client, operation, tries, count: the calls whose last try the rate limit refused
     """
 
     seed: int
@@ -47,9 +51,10 @@ class Replication:
     consulted: tuple[str, ...] = ()
     invoices: list[dict[str, Any]] = field(default_factory=list)
     hours: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    given_up: list[dict[str, Any]] = field(default_factory=list)
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the statistics as one dict, for JSON; without `network` and `hours` where there are none."""
+        """Return the statistics as one dict, for JSON; without those of `SOMETIMES` that are empty."""
         plain = asdict(self)
         del plain["consulted"]
-        return {name: value for name, value in plain.items() if value or name not in ("network", "hours")}
+        return {name: value for name, value in plain.items() if value or name not in SOMETIMES}

@@ -310,6 +310,7 @@ class Result:
     levels = _Frame("How full slots, allowances and a month's provider cost were, at the end and at most.")
     calls = _Frame("Calls by client, operation, outcome and status.")
     refusals = _Frame("Refused calls by code and check, and their share of a client's calls of an operation.")
+    given_up = _Frame("Calls whose last try the rate limit refused, by client, operation and tries.")
     windows = _Frame("Rate windows over time: calls since the sample before, what remained, how full it was.")
     queues = _Frame("Worker pools over time: the most jobs that ran and waited since the sample before.")
     meters = _Frame("Metered allowances over time.")

@@ -6,7 +6,8 @@ A `ReplicationTally` observes everything that happens; `finish` gives a `Replica
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -115,6 +116,7 @@ class ReplicationTally:
         self._invoiced: dict[tuple[str, Micros], int | None] = {}
         self._notes: dict[str, int] = {}
         self._travels: dict[str, _Travels] = {}
+        self._given_up: Counter[tuple[str, str, int]] = Counter()
 
     # What happens
 
@@ -171,6 +173,11 @@ class ReplicationTally:
         """Observe that a client gave a call up without a reply."""
         self._travels_of(now, client).unanswered += 1
 
+    def given_up(self, now: Micros, client: str, operation: str, tries: int) -> None:
+        """Count a call that a client gave up, as the rate limit refused the last of its tries."""
+        self._pass(now)
+        self._given_up[client, operation, tries] += 1
+
     def _travels_of(self, now: Micros, client: str) -> _Travels:
         self._pass(now)
         return self._travels.setdefault(client, _Travels())
@@ -206,6 +213,7 @@ class ReplicationTally:
         self._sampled = None
         self._calls.clear()
         self._travels.clear()
+        self._given_up.clear()
         self._rates.clear()
         self._windows.clear()
         self._no_slots.clear()
@@ -241,7 +249,7 @@ class ReplicationTally:
             seed=self.seed,
             start=self.start,
             end=now,
-            calls=self._call_rows(),
+            calls=_rows(("client", "operation", "outcome", "status", "code", "check"), self._calls),
             jobs={
                 kind.value: self._jobs[kind].row(joined if kind == JobKind.RANK_RUN else 0)
                 for kind in JobKind
@@ -259,6 +267,7 @@ class ReplicationTally:
             hours=self._hours.rows(
                 partial(series_names, state, account_names(state) | self._deliveries.named())
             ),
+            given_up=_rows(("client", "operation", "tries"), self._given_up),
         )
 
     # Jobs and deliveries
@@ -345,11 +354,6 @@ class ReplicationTally:
 
     # Rows
 
-    def _call_rows(self) -> list[dict[str, Any]]:
-        names = ("client", "operation", "outcome", "status", "code", "check")
-        rows = sorted(self._calls.items())
-        return [{**dict(zip(names, what, strict=True)), "count": count} for what, count in rows]
-
     def _invoice_rows(self, state: State) -> list[dict[str, Any]]:
         """What each account pays for each billing month, by what it had at its end, or at that of the run."""
         if self.catalogue is None:
@@ -367,12 +371,17 @@ class ReplicationTally:
         return self.catalogue.price_of(account.plan, account.add_ons)
 
 
+def _rows(names: tuple[str, ...], counts: Mapping[Any, int]) -> list[dict[str, Any]]:
+    """Return counts as rows, sorted, with a column for each part of their keys."""
+    return [{**dict(zip(names, what, strict=True)), "count": count} for what, count in sorted(counts.items())]
+
+
 class SilentTally(ReplicationTally):
     """Counts nothing: what looks at a world for one thing overrides what it looks at."""
 
     def _look_away(self, *happening: Any, **more: Any) -> None: ...
 
-    call = observe = attempt = pool = sample = _look_away
+    call = observe = attempt = pool = sample = given_up = _look_away
 
 
 def tally_of(scenario: Scenario, kind: Callable[..., Tally], **options: Any) -> Tally:

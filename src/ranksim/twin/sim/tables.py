@@ -49,12 +49,12 @@ class _Run(NamedTuple):
     remarks: Iterable[str] = ()
     fixed: Collection[str] = ()
 
-    def counts(self, key: Callable[[Row], Key | None]) -> Counts:
-        """Sum the calls of each replication by a key; rows of which it is None are left out."""
+    def counts(self, key: Callable[[Row], Key | None], of: str = "calls") -> Counts:
+        """Sum the calls of each replication, or its rows `of` more; those whose key is None are left out."""
         counts: Counts = []
         for replication in self.replications:
             sums: dict[Key, float] = {}
-            for row in replication.calls:
+            for row in getattr(replication, of):
                 which = key(row)
                 if which is not None:
                     sums[which] = sums.get(which, 0) + row["count"]
@@ -150,9 +150,9 @@ def _totals(run: _Run) -> Iterator[Key]:
         yield total("provider_cost", *(f"spend.{account}.max" for account in accounts))
 
 
-def _calls(*columns: str) -> Table:
+def _calls(*columns: str, of: str = "calls") -> Table:
     def rows(run: _Run) -> Iterator[Key]:
-        for key, count in run.each(run.counts(lambda row: tuple(row[column] for column in columns))):
+        for key, count in run.each(run.counts(lambda row: tuple(row[column] for column in columns), of)):
             yield *key, *count
 
     return Table(rows, (*columns, "count", *ENDS))
@@ -327,6 +327,7 @@ TABLES = {
     "levels": Table(_levels, ("account", "resource", "unit", *_ends("last", "highest"), "limit")),
     "calls": _calls("client", "operation", "outcome", "status"),
     "refusals": _refusals("code", "check", "client", "operation", of=("client", "operation")),
+    "given_up": _calls("client", "operation", "tries", of="given_up"),
     **{table: _series(table) for table in SERIES},
     **{f"{table}_by_hour": _by_hour(table) for table in HOURS},
     **{f"{table}_by_day": _by_day(table) for table in DAYS},

@@ -194,6 +194,11 @@ class World(SimpyClock):
         if self.tally is not None:
             self.tally.note(text)
 
+    def given_up(self, client: str, operation: str, tries: int) -> None:
+        """Observe that a client gives a call up, as the rate limit refused the last of its tries."""
+        if self.tally is not None:
+            self.tally.given_up(self.now, client, operation, tries)
+
     # The seam between the programs of clients and the service
 
     def credential(self, account: str, key: str | None) -> str:

@@ -13,7 +13,7 @@ from ranksim.core import clock, draws
 from ranksim.core.callers.network import NetworkSpec
 from ranksim.core.callers.portfolio import Actor
 from ranksim.core.callers.request_factory import RequestFactory
-from ranksim.core.callers.retry import Manners, insistently
+from ranksim.core.callers.retry import Manners, insistently, is_limited
 from ranksim.core.callers.steps import Pause, Program, Received, Send
 from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.core.contract.plans import SpendLabel
@@ -69,6 +69,9 @@ class Setting(Protocol):
 
     def note(self, text: str) -> None:
         """Put a remark into the result."""
+
+    def given_up(self, client: str, operation: str, tries: int) -> None:
+        """Observe that a client gives a call up, as the rate limit refused the last of its tries."""
 
 
 class Common(Frozen):
@@ -220,13 +223,19 @@ class Client:
         return send
 
     def ask(self, send: Send) -> Generator[Any, Any, Received]:
-        """Send a new request, again where the client insists; return the last answer."""
+        """Send a new request, again where the client insists; return the last answer.
+
+        A call whose last try the rate limit refuses is given up, which the setting is told.
+        """
         address = self.sent << 8
 
         def jitter(tries: int) -> float:
             return draws.uniform(self.seed, self.entity, address | min(tries, 255), Purpose.BACKOFF)
 
-        return insistently(self.signed(send), self.manners, jitter)
+        answer = yield from insistently(self.signed(send), self.manners, jitter)
+        if is_limited(answer):
+            self.setting.given_up(self.name, send.operation, self.manners.max_tries)
+        return answer
 
     def learning(self, factory: RequestFactory, send: Send) -> Program:
         """Send a request of a factory, which learns from the reply."""

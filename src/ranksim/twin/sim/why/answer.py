@@ -326,7 +326,8 @@ def narrowed(scenario: Scenario, question: Question, account: str) -> Scenario:
     to it; nor do those that only start jobs where slots are lacking. Receivers take part in what is asked of
     receivers only, and what is of other accounts in nothing where no workers are shared.
     """
-    if (question.of_calls and not question.code) or any(isinstance(a, Set) for a in scenario.timeline):
+    of_all = question.of_calls or question.metric.endswith(".given_up")
+    if (of_all and not question.code) or any(isinstance(a, Set) for a in scenario.timeline):
         return scenario  # what is set may be of whoever would be left out
     apart = account and not _shares_workers(scenario)
 
