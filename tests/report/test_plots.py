@@ -314,7 +314,9 @@ def test_only_tables_with_rows_are_drawn(tables: Tables) -> None:
 
 
 def test_an_unknown_plot_is_refused(tables: Tables) -> None:
-    with pytest.raises(BadInput, match="no plot is called 'slot'; expected one of timeline, slots, meters"):
+    with pytest.raises(
+        BadInput, match=r"plot: expected one of timeline, slots, .*, found 'slot'; did you mean 'slots'"
+    ):
         plots.plot(tables, "slot")
 
 

@@ -61,7 +61,12 @@ class ReadyAnswer(ABC):
 
     def rows(self) -> list[Row]:
         """The rows of the table that answers."""
-        return self.tables[next(iter(self.TABLES))]
+        return self.tables[self._answering]
+
+    @property
+    def _answering(self) -> str:
+        """The name of the table that answers."""
+        return next(iter(self.TABLES))
 
     def views(self) -> list[View]:
         """The tables that have a title, for people."""
@@ -109,7 +114,7 @@ class ReadyAnswer(ABC):
         """
         from ranksim.report.frames import named_by_unit, rows_named
 
-        name = name or next(iter(self.TABLES))
+        name = name or self._answering
         table = name.partition(".")[0]
         frame = self._frame(table, rows_named(self.tables, name), integers)
         return named_by_unit(frame, name, self._by_row(table, frame), integers)

@@ -175,7 +175,7 @@ class MetricComparison(Sequence[Row]):
     def plot(self, name: str = "changed", ax: Axes | None = None) -> Axes:
         """Draw the metrics that changed most, by how many percent, with intervals.
 
-        Instants, and what there was none of before, have no percentage: the title counts them.
+        Instants, and what there was none of before, have no percentage: the title counts what is not drawn.
         Raises BadInput where nothing else changed, for another name, or without matplotlib.
         """
         if name != "changed":
@@ -194,11 +194,17 @@ class MetricComparison(Sequence[Row]):
         ax.set_yticks(range(len(rows)), [row["metric"] for row in reversed(rows)])
         ax.axvline(0, color="0.6", linewidth=0.8)
         ax.set_xlabel("change, %")
-        undrawn = sum(not _has_percentage(row) for row in self.changed)
-        also = f"; {units.count(undrawn)} without a percentage not drawn" if undrawn else ""
-        title(ax, f"{self._counts().capitalize()}{also}", BESIDE_NAMES)
+        title(ax, f"{self._counts().capitalize()}{self._not_drawn(rows)}", BESIDE_NAMES)
         plain_axes(ax, "x")
         return ax
+
+    def _not_drawn(self, drawn: Sequence[Row]) -> str:
+        """Say of how many metrics that changed a figure shows nothing."""
+        without = sum(not _has_percentage(row) for row in self.changed)
+        less = len(self.changed) - len(drawn) - without
+        counts = ((less, "that changed less"), (without, "without a percentage"))
+        parts = [f"{units.count(number)} {which}" for number, which in counts if number]
+        return f"; {' and '.join(parts)} not drawn" if parts else ""
 
     def _drawable(self) -> list[Row]:
         """The rows of what changed most in per cent, as many as a figure shows."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranksim.core.errors import BadInput
+from ranksim.core.errors import BadInput, one_among
 from ranksim.report import units
 from ranksim.report.figure import (
     BLUE,
@@ -42,7 +42,7 @@ def plot(tables: Tables, name: str, ax: Axes | None = None) -> Axes:
     Panels stand within the Axes. Raises BadInput for a plot that there is not, without rows or matplotlib.
     """
     if name not in PLOTS:
-        raise BadInput(f"plot: no plot is called {name!r}; expected one of {', '.join(PLOTS)}")
+        raise BadInput(f"plot: expected {one_among(PLOTS, name)}")
     if not tables.get(PLOTS[name].table):
         raise BadInput(f"plot: this result has nothing to draw for {name!r}; its table is empty")
     if ax is None:

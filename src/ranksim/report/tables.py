@@ -155,9 +155,10 @@ IN_A_CELL = 12
 """Rows of one table that a notebook shows."""
 
 
-def fragment(title: str, lines: Iterable[str], views: Iterable[View]) -> str:
+def fragment(title: str, lines: Iterable[str], views: Iterable[View], answer: str = "") -> str:
     """Return HTML for a cell of a notebook, which brings colours and fonts of its own."""
-    parts = [f"<p><b>{escape(title)}</b></p>", *(f"<p>{escape(line)}</p>" for line in lines if line)]
+    parts = [f"<p><b>{escape(text)}</b></p>" for text in (title, answer) if text]
+    parts += [f"<p>{escape(line)}</p>" for line in lines if line]
     for view in views:
         parts += _in_html(bounded(view, IN_A_CELL))
     return "\n".join(["<div>", *parts, "</div>"])

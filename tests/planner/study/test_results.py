@@ -92,8 +92,26 @@ def test_every_table_has_its_columns(result: StudyResult) -> None:
         assert all(set(row) == set(table.columns) for row in result.tables[name]), name
         parameters = ["toy.workers"] if "settings" in table.columns else []
         assert list(result.frame(name).columns) == [*table.columns, *parameters]
-    assert len(result.frame()) == 15
-    assert result.frame()["toy.workers"].unique().tolist() == [1, 2, 4]
+    assert len(result.frame("points")) == 15
+    assert result.frame("points")["toy.workers"].unique().tolist() == [1, 2, 4]
+
+
+def test_the_frame_without_a_name_is_what_the_sentence_tells(result: StudyResult, study: Make) -> None:
+    assert result.frame().equals(result.frame("goals"))
+    assert result.rows() == result.tables["goals"]
+    factors = {"toy.workers": [1, 2]}
+    compared = study(factors=factors, measure="level").run()
+    assert compared.frame().equals(compared.frame("differences"))
+    alone = study(measure="level").run()
+    assert alone.frame().equals(alone.frame("points"))
+
+
+def test_a_goal_is_a_metric(study: Make) -> None:
+    goal = {"smallest": "toy.workers", "between": [1, 8], "such_that": "chance > 2%"}
+    result = study(goal=goal, measure=[], replications=12).run()
+    ((name, shown),) = result.metrics.items()
+    assert name.endswith(": toy.workers")
+    assert (shown["unit"], shown["value"]) == ("count", int(result.tables["goals"][0]["answer"]))
 
 
 def test_differences_of_one_unit_name_it(result: StudyResult) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import pickle
 import re
 from collections.abc import Callable
+from html import escape as html_escape
 from pathlib import Path
 
 import pandas as pd
@@ -19,6 +20,7 @@ from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.outage import Outage
 from ranksim.planner.capacity.sync import Sync
 from ranksim.report import units
+from ranksim.report.heading import answer_of
 from ranksim.report.measured import MetricComparison, MetricEstimate
 
 FILE = Path(__file__).parents[3] / "scenarios" / "quickstart.yaml"
@@ -86,6 +88,10 @@ def test_things_show_themselves(result: rs.Result) -> None:
     html = result._repr_html_()
     assert "All 9 expectations hold." in html
     assert "holds: refusals.rate_limited is 80" in html
+    assert "Numbers are means over" not in html
+    answer = answer_of(result.heading, result.tables)
+    assert f"<p><b>{html_escape(answer)}</b></p>" in html
+    assert "Numbers are means over the 2 replications" in rs.run(FILE, replications=2)._repr_html_()
     assert "<script" not in html
     assert repr(rs.capacity.fit(rs.capacity.Portfolio(domains=30))).startswith("<Fit: The plan free fits")
 
@@ -227,6 +233,13 @@ def test_no_wait_is_drawn_as_falling_by_more_than_all_of_it() -> None:
     drawn = MetricComparison("a", "b", [row | {"low": -15, "high": -3}, gone]).plot()
     assert drawn.get_title().replace("\n", " ").endswith("; 1 without a percentage not drawn")
     assert [list(line.get_xdata()) for line in drawn.lines][:2] == [[-100, -30], [-90]]
+
+
+def test_the_title_counts_all_that_is_not_drawn() -> None:
+    row = {"metric": "calls", "unit": "count", "a": 10, "b": 1, "difference": -9, "low": None, "high": None}
+    drawn = MetricComparison("a", "b", [row] * 14 + [row | {"a": 0}]).plot()
+    said = "15 metrics of 15 changed; 2 that changed less and 1 without a percentage not drawn"
+    assert drawn.get_title().replace("\n", " ") == said
 
 
 def test_one_metric_is_compared_by_its_name(result: rs.Result) -> None:

@@ -415,12 +415,14 @@ def test_unknown_ends_of_intervals_are_numbers(name: str, integers: bool) -> Non
 
 
 def test_an_unknown_table_is_bad_input() -> None:
-    with pytest.raises(BadInput, match=r"expected one of totals, operations, codes.*found 'apples'"):
+    with pytest.raises(
+        BadInput, match=r"expected one of totals, operations, codes.*replications, found 'apples'"
+    ):
         result(*TWO).frame("apples")
 
 
 def test_an_unknown_plot_is_bad_input() -> None:
-    with pytest.raises(BadInput, match="no plot is called 'apples'; expected one of timeline, slots"):
+    with pytest.raises(BadInput, match=r"expected one of timeline, slots, .*, found 'apples'"):
         result(*TWO).plot("apples")
 
 

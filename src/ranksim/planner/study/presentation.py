@@ -82,6 +82,9 @@ are too few replications, and an index's where the parameter changes nothing. Du
 shares are fractions of 1, and so are their differences. In `differences` B is the `point`, A what it is held
 `against`; `a` and `b` are their means, and the `difference` is b − a."""
 
+ANSWERING = ("goals", "differences", "tornado")
+"""Of these the first that has rows is the table that answers, as `study_sentence` says; else `points` is."""
+
 COMPARED = (
     "On common random numbers. So many times more runs on independent ones would give the same interval; "
     "– where the difference does not vary."

@@ -15,10 +15,11 @@ from ranksim.planner.study import goal, presentation, sensitivity
 from ranksim.planner.study import plots as drawing
 from ranksim.planner.study.design import Point, baseline
 from ranksim.planner.study.runs import Runs
+from ranksim.planner.study.scale import Scale
 from ranksim.planner.study.spec import CheckedSpec
 from ranksim.report.answer import ReadyAnswer, printed
 from ranksim.report.assumptions import Basis
-from ranksim.report.document import MetricShown
+from ranksim.report.document import MetricShown, number
 from ranksim.report.heading import ExpectationVerdict
 from ranksim.report.measured import MetricComparison
 from ranksim.report.page import tables_page
@@ -56,6 +57,11 @@ class StudyResult(ReadyAnswer):
         self.study = study
         self._tables = made.tables
         self._samples = made.samples
+
+    @property
+    def _answering(self) -> str:
+        """The table that the sentence is of."""
+        return next((name for name in presentation.ANSWERING if self._tables[name]), "points")
 
     def __repr__(self) -> str:
         metrics = len({row["metric"] for row in self._tables["points"]})
@@ -175,13 +181,20 @@ class StudyResult(ReadyAnswer):
 
     @property
     def metrics(self) -> dict[str, MetricShown]:
-        """The mean of each metric at each point."""
-        return {
+        """The mean of each metric at each point, and what a goal found of its parameter from there."""
+        means: dict[str, MetricShown] = {
             f"{row['point']}: {row['metric']}": {
                 "unit": row["unit"], "value": row["mean"], "low": row["low"], "high": row["high"],
             }
             for row in self._tables["points"]
         }  # fmt: skip
+        if (sought := self.study.spec.goal) is None:
+            return means
+        scale = Scale.between(*sought.between, sought.step)
+        return means | {
+            f"{row['point']}: {row['parameter']}": number(*scale.in_unit_of_kind(row["answer"]))
+            for row in self._tables["goals"]
+        }
 
     def fields(self) -> dict[str, Any]:
         """Return what the document of a study has: its goals are the answer, and what is expected."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ KINDS: dict[str, tuple[Callable[[str], int], Callable[[int], str]]] = {
     "amounts": (money, format_money),
     "durations": (duration, format_duration),
 }
+
+UNITS = {"amounts": "money", "durations": "duration"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,11 @@ class Scale:
             return int(self.low + int(Fraction(share) * (self.high - self.low + 1)))
         point = self.low + Fraction(share) * (self.high - self.low)
         return float(point) if self.kind == "numbers" else self._written(Fraction(round(point)))
+
+    def in_unit_of_kind(self, text: str | None) -> tuple[str, float | None]:
+        """The unit of the values (a key of `units.FORMATS`), and in it one that is written, if any."""
+        read = KINDS[self.kind][0] if self.kind in KINDS else json.loads
+        return UNITS.get(self.kind, "count"), None if text is None else read(text)
 
     def _written(self, value: Fraction) -> Any:
         if self.kind == "whole numbers":

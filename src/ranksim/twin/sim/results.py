@@ -17,7 +17,7 @@ from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.report import document
-from ranksim.report.heading import ExpectationVerdict, run_overview, verdict_on
+from ranksim.report.heading import ExpectationVerdict, answer_of, run_overview, verdict_on
 from ranksim.report.measured import MetricComparison, MetricEstimate
 from ranksim.report.readings import NO_READINGS
 from ranksim.report.units import difference_unit, many
@@ -115,9 +115,12 @@ class Result:
         if self._of is None:
             return fragment(self.scenario, [repr(self)], run_views(self.tables))
         heading = self.heading
-        lines = [f"{'holds' if verdict.holds else 'failed'}: {verdict.text}" for verdict in heading.verdicts]
-        title = heading.title or self.scenario
-        return fragment(title, [heading.line, heading.verdict, *lines], run_views(self.tables))
+        verdicts = [
+            f"{'holds' if verdict.holds else 'failed'}: {verdict.text}" for verdict in heading.verdicts
+        ]
+        lines = [heading.line, heading.averaged, heading.verdict, *verdicts]
+        title, answer = heading.title or self.scenario, answer_of(heading, self.tables)
+        return fragment(title, lines, run_views(self.tables), answer)
 
     # What was asked
 
@@ -276,7 +279,8 @@ class Result:
 
         if name == "replications":
             return self._by_replication(integers)
-        rows, table = frames.rows_named(self.tables, name), str(name).partition(".")[0]
+        rows = frames.rows_named({**self.tables, "replications": ()}, name)
+        table = str(name).partition(".")[0]
         pandas = imported("pandas", "frames need pandas", "plots")
         columns = list(tables.COLUMNS[table])
         frame: pd.DataFrame = frames.typed_without_rows(pandas.DataFrame(rows, columns=columns), {})
