@@ -57,7 +57,6 @@ from ranksim.twin.sim.why import cli as asking
 from ranksim.twin.testing.beginning import beginning_of, origin_of
 
 if TYPE_CHECKING:
-    from ranksim.report.heading import Heading
     from ranksim.twin.sim.results import Result
     from ranksim.twin.sim.scenario import Scenario
 
@@ -173,7 +172,7 @@ def run_command(
                 result = simulate(made, seed, replications, workers, recorder, tell, assumptions=assumptions)
             heading = heading_of(made, result, _command(scenario, result, arrivals, set, assumptions))
             if folder is not None:
-                _write(folder, made, result, heading, plots)
+                result.write_into(folder, heading, plots)
         print_out(result.to_json() if json else rendered(summary(heading, result.tables)))
         if out is not None and not json:
             csv = f"; tables are CSV, since Parquet needs pyarrow: {install_line('plots')}"
@@ -391,26 +390,6 @@ def _command(
         words += ["--set", setting]
     words += ["--assumptions"] if assumptions else []
     return shlex.join(words)
-
-
-def _write(folder: Path, scenario: "Scenario", result: "Result", heading: "Heading", plots: bool) -> None:
-    from json import dumps
-
-    from ranksim.core.files import write_text
-    from ranksim.report import frames
-    from ranksim.report import plots as drawing
-    from ranksim.report.summary import run_page
-    from ranksim.twin.sim.tables import COLUMNS
-
-    write_text(folder / "result.json", result.to_json())
-    write_text(folder / "scenario.json", dumps(scenario.model_dump(mode="json")))
-    (folder / "tables").mkdir()
-    frames.save_tables(result.tables, COLUMNS, folder / "tables")
-    images = {}
-    if plots:
-        (folder / "plots").mkdir()
-        images = drawing.save_all(result.tables, folder / "plots")
-    write_text(folder / "page.html", run_page(heading, result.tables, images))
 
 
 # Commands that live with their drivers

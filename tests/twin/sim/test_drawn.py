@@ -94,6 +94,15 @@ def test_slots_that_no_client_changes_have_no_interval_where_jobs_do() -> None:
     assert result.metric("slots.acme.max_used") == (93.0, None, None)
     (slots,) = [row for row in result.tables["levels"] if row["resource"] == "slots"]
     assert (slots["highest"], slots["highest_low"]) == (93.0, None)
+    assert {(row["low"], row["high"]) for row in result.tables["slots"]} == {(None, None)}
+
+
+@pytest.mark.parametrize(
+    ("operation", "drawn"), [("keywords.list", False), ("keywords.create", True), ("jobs.list", False)]
+)
+def test_slots_are_not_drawn_where_clients_only_read(operation: str, drawn: bool) -> None:
+    app = {"kind": "caller", "account": "acme", "mix": {operation: 1}, "every": "1h"}
+    assert is_drawn(world(clients={"nightly": RUNS, "app": app}), "slots.acme.used") is drawn
 
 
 def test_one_replication_is_precise_where_nothing_is_drawn() -> None:

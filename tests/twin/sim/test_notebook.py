@@ -301,6 +301,30 @@ def test_a_kernel_shows_a_summary_as_plain_lines(
     assert DisplayFormatter().format(plain)[0]["text/plain"] == plain
 
 
+def test_what_is_saved_is_loaded_with_page_summary_and_why(result: rs.Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "kept")
+    assert {"result.json", "scenario.json", "page.html", "tables", "plots"} == {
+        path.name for path in (tmp_path / "kept").iterdir()
+    }
+    page = (tmp_path / "kept" / "page.html").read_text(encoding="utf-8")
+    answer = "112 jobs were done and 1.3 % of 10,580 calls were refused."
+    assert answer in page
+    assert "<svg" in page
+    read = rs.Result.load(tmp_path / "kept")
+    assert (read.to_json(), read.summary()) == (result.to_json(), result.summary())
+    assert answer in read.page(plots=False)
+    assert "erp is disabled" in read.why("deliveries.lost", futures=1).sentence
+    read.save(str(tmp_path / "kept"), plots=False)
+    assert not (tmp_path / "kept" / "plots").exists()
+    with pytest.raises(BadInput, match="JSON alone knows no scenario"):
+        rs.Result.from_json(result.to_json()).save(tmp_path / "new")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(BadInput, match="holds no results of ranksim"):
+        result.save(tmp_path / "mine")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "mine"]
+
+
 def test_a_saved_result_is_loaded_by_its_file_or_directory(result: rs.Result, tmp_path: Path) -> None:
     with pytest.raises(
         BadInput, match=r"result\.json: cannot be read \(No such file .*`ranksim run --out` wrote"

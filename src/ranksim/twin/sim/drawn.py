@@ -3,11 +3,12 @@
 It is told by what is known to draw nothing: rank runs by the calendar, started at once or spread evenly, that
 obey the rate limit; polls of lists; pools whose jobs take one time and never fail; receivers that always
 answer in one time. All else counts as drawn: the sizes of sites and of scans, for example, and the jitter of
-webhook retries, are. Slots are drawn only where clients change keywords or scans.
+webhook retries, are. Slots are not where clients do nothing but run jobs by the calendar and read.
 """
 
 from ranksim.core.callers.programs import AnyClient, Poller, Schedule
 from ranksim.core.contract.facts import JobKind
+from ranksim.core.service.operations import is_read_only
 from ranksim.core.service.routes import path_parameters
 from ranksim.twin.sim.receivers import ReceiverSpec
 from ranksim.twin.sim.scenario import Scenario
@@ -23,13 +24,17 @@ def is_drawn(scenario: Scenario, metric: str) -> bool:
     """Return whether a metric of a world may depend on its seed; False only where it cannot."""
     clients = scenario.clients.values()
     if metric.startswith("slots."):
-        return not all(isinstance(client, Schedule | Poller) for client in clients)
+        return not all(isinstance(client, Schedule) or _only_reads(client) for client in clients)
     return (
         scenario.network is not None
         or any(isinstance(action, ReceiverDown) for action in scenario.timeline)
         or any(_draws(client) for client in clients)
         or any(map(_varies, stretches(scenario)))
     )
+
+
+def _only_reads(client: AnyClient) -> bool:
+    return client.operations is not None and is_read_only(client.operations)
 
 
 def _draws(client: AnyClient) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from ranksim.core.errors import BadInput, check_kind, read_at
 from ranksim.core.extras import imported
-from ranksim.core.files import ITS_SCENARIO, MARKER
+from ranksim.core.files import ITS_SCENARIO, MARKER, new_directory, write_text
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
@@ -360,9 +360,35 @@ class Result:
         )
         return document.as_text(plain)
 
+    def save(self, directory: str | Path, plots: bool = True) -> None:
+        """Write what `ranksim run --out` writes, without a trace, all or nothing; `load` reads it.
+
+        The directory must be new, empty, or results written earlier, which are replaced. Raises BadInput, as
+        for a result from JSON alone, and with `plots` without matplotlib.
+        """
+        check_kind("directory", directory, str | Path, "the path of a directory")
+        heading = self.heading
+        with new_directory(Path(directory)) as folder:
+            self.write_into(folder, heading, plots)
+
+    def write_into(self, folder: Path, heading: Heading, plots: bool) -> None:
+        """Write what `save` does into a directory that is empty; the page has this heading."""
+        from ranksim.report.frames import save_tables
+        from ranksim.report.summary import run_page
+
+        write_text(folder / MARKER, self.to_json())
+        write_text(folder / ITS_SCENARIO, json.dumps(self._its_scenario().model_dump(mode="json")))
+        (folder / "tables").mkdir()
+        save_tables(self.tables, tables.COLUMNS, folder / "tables")
+        images = {}
+        if plots:
+            (folder / "plots").mkdir()
+            images = _drawing().save_all(self.tables, folder / "plots")
+        write_text(folder / "page.html", run_page(heading, self.tables, images))
+
     @classmethod
     def load(cls, path: str | Path) -> Result:
-        """Read the result.json that `ranksim run --out` wrote, or the directory with it.
+        """Read the result.json that `save` or `ranksim run --out` wrote, or the directory with it.
 
         `heading`, `summary`, `page` and `why` take the scenario.json beside it; which assumptions
         were read is not kept. Raises BadInput.

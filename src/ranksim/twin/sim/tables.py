@@ -201,6 +201,7 @@ def _series(table: str) -> Table:
 
     def rows(run: _Run) -> Iterator[Key]:
         by_name: dict[Key, dict[int, list[tuple[float, ...]]]] = {}
+        fixed = f"{table}." in run.fixed
         for replication in run.replications:
             for series in replication.series.get(table, ()):
                 samples = by_name.setdefault(tuple(series[label] for label in labels), {})
@@ -210,7 +211,8 @@ def _series(table: str) -> Table:
         for names, samples in sorted(by_name.items()):
             for t, sampled in sorted(samples.items()):
                 means = [None if None in values else fmean(values) for values in zip(*sampled, strict=True)]
-                _, low, high = estimate([sample[columns.index(measured)] for sample in sampled], run.level)
+                seen = [sample[columns.index(measured)] for sample in sampled[: 1 if fixed else None]]
+                _, low, high = estimate(seen, run.level)
                 yield t, *names, *means, None if low is None else max(0.0, low), high
 
     return Table(rows, ("t", *labels, *columns, *ENDS))
