@@ -147,6 +147,24 @@ def test_what_columns_hold_beside_the_usual(tmp_path: Path) -> None:
     assert recording.left_out == {"without an account": 1, "of an unknown operation": 1}
 
 
+@pytest.mark.parametrize("response", [{"error": {"code": "quota_exhausted"}}, {"error": "no"}, "no", ""])
+def test_the_code_of_a_refusal_is_that_of_its_column_or_its_response(tmp_path: Path, response: Any) -> None:
+    body = json.dumps({"kind": "crawl", "domain_id": "dom_7"})
+    call = row(method="POST", path="/v1/jobs", status=402, body=body, error_code="")
+    call |= {"response": json.dumps(response) if response else ""}
+    coded = {**call, "error_code": "quota_exhausted"}
+    made = row(method="POST", path="/v1/jobs", status=201, body=body, error_code="none")
+    made |= {"response": json.dumps({"data": {"id": "job_1"}})}
+    recording = read_recording(write_csv(tmp_path / "calls.csv", [coded, made]))
+    assert [each.code for each in recording.calls] == ["quota_exhausted", ""]
+    assert [len(each.made) for each in recording.calls] == [0, 1]
+    (alone,) = read_recording(write_csv(tmp_path / "alone.csv", [call])).calls
+    assert alone.code == ("quota_exhausted" if "code" in str(response) else "")
+    words = ["price", "import", str(tmp_path / "alone.csv"), "--columns", str(tmp_path / "alone.parquet")]
+    text = CliRunner().invoke(app, words).stdout
+    assert ("Note: of 1 refused call nobody says the error code" in text) is (alone.code == "")
+
+
 def test_a_rule_makes_up_only_what_was_not_recorded(tmp_path: Path) -> None:
     recorded = {"kind": "rank_run", "domain_id": "dom_7"}
     jobs = [row(method="POST", path="/v1/jobs", body=body) for body in (recorded, None)]

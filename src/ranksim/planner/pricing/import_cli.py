@@ -91,7 +91,20 @@ def import_recording(
         f"{units.many(made.calls, 'call')} of {units.many(len(made.accounts), 'account')}, {_span(calls)}"
         f"Left out: {reasons_text(made.left_out)}.\n{first_bad}"
         "Beyond what columns can follow, so that later calls may come out otherwise: "
-        f"{reasons_text(made.unmodelled, 'none')}.\nWritten to {columns}\n"
+        f"{reasons_text(made.unmodelled, 'none')}.\n{_without_codes(calls)}Written to {columns}\n"
+    )
+
+
+def _without_codes(recording: "Recording") -> str:
+    """Say how many calls were refused without an error code, by which a back-test knows refusals again."""
+    from ranksim.report import units
+
+    codeless = sum(call.status in (402, 403, 409) and not call.code for call in recording.calls)
+    if not codeless:
+        return ""
+    return (
+        f"Note: of {units.many(codeless, 'refused call')} nobody says the error code, so a refusal of these "
+        "in a back-test counts as new; give codes, of a CSV as --columns-are error_code=COLUMN.\n"
     )
 
 

@@ -194,11 +194,13 @@ def _exchange(
     row = {field: values[place].strip() for field, place in places.items()}
     at = read_at(f"{where}: time", _instant, row["time"])
     status = read_at(f"{where}: status", _status, row.get("status", ""))
-    code, repeated = row.get("error_code"), row.get("idempotency_key")
+    code, repeated, response = row.get("error_code"), row.get("idempotency_key"), row.get("response")
+    if code and ((status or 0) >= 400 or not response):
+        response = json.dumps({"code": code})
     return exchange_of(
         where, at, row["account"], row["method"].upper(), row["path"], status, row.get("key") or UNNAMED_KEY,
         {"Idempotency-Key": repeated} if repeated else None, body=row.get("body"),
-        response=row.get("response") or (json.dumps({"code": code}) if code else None),
+        response=response or None,
     )  # fmt: skip
 
 

@@ -307,13 +307,15 @@ def _of_exchange(
     if why := _why_left_out(exchange, operation, body, keys.get(key or "")):
         return why
     answer = parsed_object(exchange.response) or {}
+    wrapped = answer.get("error")  # as services do that are not the specification's
+    code = answer.get("code") or (wrapped.get("code") if isinstance(wrapped, dict) else "")
     return RecordedCall(
         id=exchange.id,
         at=exchange.sent,
         account=exchange.account,
         operation=operation,
         status=exchange.status,
-        code=str(answer.get("code") or ""),
+        code=str(code or ""),
         key=key,
         surface=exchange.surface,
         path=values,

@@ -332,7 +332,7 @@ def test_the_title_of_the_plot_is_the_finding(at: Micros, causes: tuple[Path, ..
     chances = (Chance(start, "the start", 0, 10), Chance(first.at, "refused", 10, 10))
     moment = TurningPoint(start + at, "", causes)
     why = Why("refusals.total", "", 0, 1, start, first, moment, chances, chance(0, 10), (), 1)
-    assert why.plot().get_title(loc="left") == title
+    assert why.plot().get_title() == title
 
 
 def remedy(path: str, size: float, hits: int, kind: str) -> Remedy:
