@@ -11,6 +11,7 @@ from ranksim.core.errors import BadInput
 from ranksim.planner.pricing import pareto as module
 from ranksim.planner.pricing.demand import Demand
 from ranksim.planner.pricing.pareto import Frontier, pareto, path_headings
+from ranksim.planner.pricing.plots import frontier
 from ranksim.report.figure import new_figure
 
 FLAT = catalogue({"flat": {"price": 4 * USD}})
@@ -151,3 +152,11 @@ def test_the_plot_names_points_by_their_values_and_the_values_once() -> None:
     numbers = [point for point in points if point.isdigit()]
     assert numbers == [point.partition(":")[0] for point in points if ":" in point]
     assert len(numbers) == sum(row["best"] for row in found().tables["points"])
+
+
+def test_long_paths_leave_the_axes_and_the_title_their_room() -> None:
+    long = "flat.quotas.keyword_brief_refreshes.limit"
+    rows = [row | {"point": row["point"].replace("flat.price", long)} for row in found().tables["points"]]
+    ax = frontier(rows, "customers", new_figure().subplots())
+    assert "flat.quotas.\nkeyword_brief_refreshes.\nlimit" in ax.texts[-1].get_text()
+    assert max(map(len, ax.get_title().splitlines())) <= 48

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.money import MICRO_USD
@@ -20,6 +21,7 @@ from ranksim.report.figure import (
     new_figure,
     or_value,
     separated,
+    title,
 )
 from ranksim.report.over_time import of_many
 from ranksim.report.tables import Row
@@ -176,6 +178,9 @@ def ceilings(rows: Sequence[Row], risk: float, ax: Axes) -> Axes:
     )
 
 
+NARROW = 48
+"""Characters of a line of a title above Axes that have a legend beside them."""
+
 MOST_NAMED = 12
 """Points of a frontier that are named; there is no room for more."""
 
@@ -201,7 +206,7 @@ def frontier(rows: Sequence[Row], blocked: str, ax: Axes) -> Axes:
         _label(ax, f"{number}", point, (-3, 3), ha="right", va="baseline", fontsize=8, color=BLUE)
         _label(ax, f"{number}: {_values(row)}", (1, 1 - 0.075 * number), (6, 0), **right)
     _label(ax, "not beaten", (1, 1), (6, 0), **right)
-    paths = ",\n".join(part.partition(" ")[0] for part in rows[0]["point"].split(", "))
+    paths = ",\n".join(_folded(part.partition(" ")[0]) for part in rows[0]["point"].split(", "))
     _label(ax, f"named by\n{paths}", (1, 0), (6, 0), **right | {"va": "bottom", "color": INK})
     ax.margins(x=0.25, y=0.15)
     separated(ax.yaxis)
@@ -212,7 +217,14 @@ def frontier(rows: Sequence[Row], blocked: str, ax: Axes) -> Axes:
         f"{len(best)} of {units.many(len(rows), 'point')} {are} not beaten; the best margin is {earns} more"
     )
     of = f"% of {blocked} blocked by a limit of the plan"
-    return finish(ax, sentence, of, "change of margin, USD in the run")
+    finish(ax, sentence, of, "change of margin, USD in the run")
+    title(ax, sentence, NARROW)  # beside it stands what the points are
+    return ax
+
+
+def _folded(path: str) -> str:
+    """Break a long path after its dots."""
+    return fill(path.replace(".", ". "), NARROW // 2).replace(". ", ".")
 
 
 MOST_CANDIDATES = 20
