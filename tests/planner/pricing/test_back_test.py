@@ -17,6 +17,7 @@ from ranksim.core.contract.policy import Policy, shipped_catalogue
 from ranksim.core.errors import BadInput
 from ranksim.core.trace_writer import TraceWriter
 from ranksim.planner.pricing.back_test import BackTest, back_test, read_accounts
+from ranksim.planner.pricing.cli import sides_of
 from ranksim.planner.pricing.column_back_test import back_test_columns
 from ranksim.planner.pricing.importing import columns_of
 from ranksim.planner.pricing.recorded_sides import Side
@@ -319,6 +320,11 @@ def test_a_rule_about_one_thing_takes_what_was_made(tmp_path: Path) -> None:
 
 
 # Sides and errors
+
+
+def test_a_move_with_one_catalogue_makes_b() -> None:
+    a, b = sides_of([], ["illustrative"], {"pro": "agency"}, True)
+    assert (a.text, b.text) == ("own plans of illustrative", "own plans of illustrative, pro → agency")
 
 
 def test_customers_are_moved(tmp_path: Path) -> None:

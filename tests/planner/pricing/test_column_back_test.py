@@ -174,6 +174,19 @@ def test_in_what_two_catalogues_differ_is_listed_first() -> None:
     assert tried(columns(brief(0)), "starter").tables["terms"] == []
 
 
+@pytest.mark.parametrize(
+    ("prices", "name"),
+    [
+        ({"starter": "39 USD"}, "with starter.price 39 USD"),
+        ({"starter": "39 USD", "pro": "139 USD", "agency": "500 USD"}, "changed in 3 values"),
+    ],
+)
+def test_names_of_sides_differ(prices: dict[str, str], name: str) -> None:
+    other = changed(PLANS, {f"plans.{plan}.price": price for plan, price in prices.items()})
+    tested = back_test_columns(columns(brief(0)), [Side(PLANS), Side(other)], compiled=False)
+    assert tested.sides == (f"own plans of {PLANS.name}", f"own plans of {PLANS.name} {name}")
+
+
 def test_what_one_catalogue_leaves_out_holds_for_both() -> None:
     bare = PLANS.model_validate(PLANS.model_dump(exclude={"job_durations"}, exclude_unset=True))
     found = back_test_columns(columns(brief(0)), [Side(bare), Side(PLANS)], compiled=False)
@@ -186,6 +199,8 @@ def test_moves_and_own_plans() -> None:
     reads = columns(CallRow(at=START, key=0, activity=READ))
     moved = back_test_columns(reads, [Side(PLANS), Side(only, moves={"starter": "pro"})], compiled=False)
     assert [int(one.revenue.sum()) for one in moved.served] == [2 * 29 * USD, 2 * 129 * USD]
+    assert moved.sides[1] == "own plans of new, starter → pro"
+    assert moved.customers[1]["sentence"].startswith("On pro you would have been billed 258.00 USD")
     with pytest.raises(BadInput, match="move: no customer is on 'startr'; expected one of starter"):
         back_test_columns(reads, [Side(PLANS), Side(PLANS, moves={"startr": "pro"})], compiled=False)
     with pytest.raises(BadInput, match=r"new has no plan 'starter'.*--move starter=PLAN"):

@@ -227,6 +227,7 @@ def test_customers_are_moved_from_a_plan_that_is_still_sold() -> None:
     sold = catalogue({"small": {"price": 5 * USD}, "large": {"price": 15 * USD}})
     compared = compare(population("small"), sold, sold, moves={"small": "large"}, replications=2)
     assert (compared.row("revenue")["a"], compared.row("revenue")["b"]) == (50 * USD, 150 * USD)
+    assert compared.names == (sold.name, f"{sold.name}, small → large")
 
 
 @pytest.mark.parametrize(("price", "share"), [(3_600_000, 0), (3_599_999, 1)])

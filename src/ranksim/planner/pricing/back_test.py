@@ -209,7 +209,7 @@ def back_test(
     ]
     return BackTest(
         where=recording.where,
-        sides=tuple(side.text for side in sides),
+        sides=recorded.texts_of(sides, terms),
         calls=tuple(rows),
         invoices=tuple(chain.from_iterable(billed)),
         left_out=dict(left_out),

@@ -55,6 +55,11 @@ def moved(catalogue: Catalogue, moves: Moves, side: str) -> Catalogue:
     return catalogue.model_copy(update={"plans": catalogue.plans | served})
 
 
+def name_with_moves(catalogue: Catalogue, moves: Moves) -> str:
+    """Return the name of a catalogue, and which plans it serves by which others."""
+    return ", ".join((catalogue.name, *(f"{old} → {new}" for old, new in moves.items())))
+
+
 def check_customers(at: str, wanted: Iterable[str], plans: Iterable[str]) -> None:
     """Raise BadInput at a place unless customers, who are on some `plans`, are on every one `wanted`."""
     plans = dict.fromkeys(plans)
@@ -242,10 +247,11 @@ class ComparedSides(NamedTuple):
     taken_over: tuple[str, ...]
     changes: tuple[Change, ...]
     unpriced: tuple[str, ...]
+    moves: Moves
 
     def stated(self) -> dict[str, Any]:
         """Return what an answer states of the sides, by the names of its fields."""
-        names = self.sold[0].name, self.sold[1].name
+        names = self.sold[0].name, name_with_moves(self.sold[1], self.moves)
         differing = {"changes": self.changes, "taken_over": self.taken_over}
         return {"names": names, "unpriced": self.unpriced} | differing
 
@@ -268,7 +274,8 @@ def compared_sides(
     sides = dict(zip("AB", served, strict=True))
     for name, catalogue in sides.items():
         check(catalogue, name)
-    return ComparedSides(sold, served, taken_over(a, b), changes(*served), lacking_prices(sides, plans))
+    unpriced = lacking_prices(sides, plans)
+    return ComparedSides(sold, served, taken_over(a, b), changes(*served), unpriced, moves or {})
 
 
 def _stated(value: Any, other: Any, sold: bool) -> dict[str, str]:

@@ -351,7 +351,7 @@ def search(
 
 
 def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> "list[Side]":
-    """Return A, and B where two plans or catalogues are named; `own`: A's accounts are on their own plans.
+    """Return A, and B where two plans or catalogues are named, or moves; `own`: A's plans are the accounts'.
 
     Raises BadInput.
     """
@@ -361,7 +361,7 @@ def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: boo
     if len(plans) > 2 or len(names) > 2:
         raise BadInput("back-test: expected at most two plans and two catalogues, A's and B's")
     on = ["", *plans] if own and len(plans) < 2 else plans or [""]
-    count = max(len(on), len(names))
+    count = max(len(on), len(names), 2 if moves else 1)
     catalogues = [catalogue_of(name) for name in names]
     return [
         Side(catalogues[min(n, len(names) - 1)], on[min(n, len(on) - 1)], moves if n == count - 1 else {})

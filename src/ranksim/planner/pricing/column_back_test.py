@@ -164,8 +164,9 @@ class ColumnBackTest(RecordedAnswer):
 
     def _sentence(self, served: ServedSide, row: int, days: Sequence[int]) -> str:
         plan, months = served.sold[row][0], int(served.billed.months[row])
+        on = served.side.moves.get(plan, plan)
         billed = (
-            f"On {plan} you would have been billed {units.usd(int(served.revenue[row]))} for "
+            f"On {on} you would have been billed {units.usd(int(served.revenue[row]))} for "
             f"{units.many(months, 'month')}"
         )
         refused, calls = int(served.refused[row].sum()), int(served.billed.calls[row])
@@ -299,7 +300,7 @@ def back_test_columns(
     kinds = {spend.label for spend in Spend if spend in activities}
     return ColumnBackTest(
         where=columns.where,
-        sides=tuple(side.text for side in sides),
+        sides=recorded.texts_of(sides, terms),
         left_out=columns.left_out,
         columns=columns,
         served=tuple(done),

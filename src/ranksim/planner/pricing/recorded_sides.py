@@ -23,6 +23,7 @@ from ranksim.planner.pricing.catalogues import (
     check_plan,
     check_priced,
     moved,
+    name_with_moves,
     taken_over,
 )
 from ranksim.planner.pricing.demand import Demand
@@ -81,7 +82,17 @@ class Side:
     @property
     def text(self) -> str:
         """The side in words."""
-        return f"{self.plan or 'own plans'} of {self.catalogue.name}"
+        return f"{self.plan or 'own plans'} of {name_with_moves(self.catalogue, self.moves)}"
+
+
+def texts_of(sides: Sequence[Side], terms: Sequence[Change]) -> tuple[str, ...]:
+    """Return sides in words; B's say what it changes, which are the `terms`, where they would be A's."""
+    texts = tuple(side.text for side in sides)
+    if not terms or len(set(texts)) > 1:
+        return texts
+    each = ", ".join(f"{change.path.removeprefix('plans.')} {change.b}" for change in terms)
+    what = f"with {each}" if len(terms) <= 2 else f"changed in {len(terms):,} values"
+    return texts[0], f"{texts[1]} {what}"
 
 
 def running_alike(
