@@ -203,6 +203,42 @@ def test_what_a_timeline_adds_is_there_from_its_month_to_the_one_in_which_it_goe
     assert " ".join(answer.notes).count("number of domains is without those of the timeline") == 1
 
 
+def nightly(domains: int, *timeline: dict[str, Any]) -> rs.Scenario:
+    runs = {"kind": "schedule", "account": "acme", "job": "rank_run", "at": "02:00"}
+    portfolio = {"domains": domains, "keywords": 10}
+    return joined(*timeline).replace(
+        accounts={"acme": {"portfolio": portfolio}}, clients={"runs": {**runs, "spread": "0s"}}
+    )
+
+
+def test_domains_that_join_are_started_with_the_others() -> None:
+    """Five tries of 20 a minute: 100 are let in at once, and the starts of 105 are too many."""
+    together, apart = (
+        fit(scenario, growth=1)
+        for scenario in (
+            nightly(105),
+            nightly(95, {"do": "add_domains", "at": "3d", "domains": 10}),
+        )
+    )
+    assert not any(plan.now.fits for plan in (*together.plans, *apart.plans))
+    assert (apart.burst.starts, apart.burst.refused, apart.burst.given_up) == (105, 225, 5)
+    assert apart.burst == together.burst
+    for answer in (together, apart):
+        (agency,) = (plan for plan in answer.plans if plan.plan == "agency")
+        (within,) = (use for use in agency.limits if use.now.name == "job starts in 1h")
+        assert within.now.need == 105
+    assert all(plan.now.fits for plan in fit(nightly(90, TEN_JOIN), growth=1).plans if plan.plan == "agency")
+
+
+def test_domains_that_have_gone_again_are_started_no_more() -> None:
+    gone = {"do": "remove_domains", "at": "2026-08-20T00:00:00Z", "domains": 10}
+    months = fit(nightly(95, TEN_JOIN, gone), growth="1,1,1,1,1,1,1,1").months
+    assert [month.sizes["agency"].fits for month in months] == [True] * 3 + [False] * 3 + [True] * 2
+    named = {"domains": ("new.example",), "at": "3d", "do": "add_domains"}
+    first = nightly(100, named).replace(clients={"runs": {"domains": 100}})
+    assert all(plan.now.fits for plan in fit(first, growth=1).plans if plan.plan == "agency")
+
+
 def costs(scenario: rs.Scenario, growth: str) -> list[int]:
     return [month.sizes["agency"].cost for month in fit(scenario, growth=growth).months]
 

@@ -84,7 +84,7 @@ def burst(starts: int, policy: Policy, *, spread: Micros = 0, keys: int = 1, tri
 
 def burst_of(load: Workload, policy: Policy) -> Burst:
     """Return what becomes of the starts of that occasion of a workload of which most are lost or put off."""
-    return _busiest(load.starts, load.keys, policy)
+    return _busiest(load.all_starts, load.keys, policy)
 
 
 def most_domains(load: Workload, plans: Iterable[Plan], policy: Policy) -> dict[str, int | None]:
@@ -99,7 +99,7 @@ def most_domains(load: Workload, plans: Iterable[Plan], policy: Policy) -> dict[
 
 def lossy_plans(load: Workload, plans: Iterable[Plan], policy: Policy) -> set[str]:
     """Return the plans on which a start of a workload is lost, as `most_domains` has it."""
-    if _number(load.starts) > MOST_STARTS:
+    if _number(load.all_starts) > MOST_STARTS:
         most = most_domains(load, plans, policy)
         return {name for name, domains in most.items() if domains is not None and load.domains > domains}
     is_lossy = cache(partial(_is_lossy, load, policy))
@@ -112,7 +112,7 @@ Cooldowns = tuple[tuple[str, Micros], ...]
 
 def _binding(load: Workload, plan: Plan, policy: Policy) -> Cooldowns:
     """The cooldowns (µs, by kind) that the calendar keeps, and that starts which are put off might not."""
-    late = max((start.tries * start.calls for start in load.starts), default=0) * (
+    late = max((start.tries * start.calls for start in load.all_starts), default=0) * (
         policy.facts.rate_window + SECOND
     )
     stated = ((kind, plan.cooldown_of(kind), gap) for kind, gap in load.gaps.items())
@@ -122,10 +122,10 @@ def _binding(load: Workload, plan: Plan, policy: Policy) -> Cooldowns:
 def _most_domains(load: Workload, policy: Policy, cooldowns: Cooldowns) -> int | None:
     def is_too_many(domains: int) -> bool:
         size = load.of_domains(domains)
-        return _number(size.starts) > MOST_STARTS or _is_lossy(size, policy, cooldowns)
+        return _number(size.all_starts) > MOST_STARTS or _is_lossy(size, policy, cooldowns)
 
-    first = _first(is_too_many, MOST) if load.starts else None
-    return None if first is None or _number(load.of_domains(first).starts) > MOST_STARTS else first - 1
+    first = _first(is_too_many, MOST) if load.all_starts else None
+    return None if first is None or _number(load.of_domains(first).all_starts) > MOST_STARTS else first - 1
 
 
 def _number(starts: Sequence[JobStarts]) -> int:
@@ -135,13 +135,13 @@ def _number(starts: Sequence[JobStarts]) -> int:
 def _is_lossy(load: Workload, policy: Policy, binding: Cooldowns) -> bool:
     cooldowns = dict(binding)
     late: dict[tuple[str, tuple[int, int]], list[tuple[Micros, Micros]]] = {}
-    for occasion, outcome in _outcomes(load.starts, load.keys, policy, patient=False):
+    for occasion, outcome in _outcomes(load.all_starts, load.keys, policy, patient=False):
         if outcome.burst.given_up:
             return True
         for start, waited, first_answered in zip(
             occasion, outcome.waited, outcome.first_answered, strict=True
         ):
-            kind = load.starts[start.by].kind
+            kind = load.all_starts[start.by].kind
             if kind in cooldowns and waited is not None:
                 late.setdefault((kind, start.domain), []).append(
                     (start.at + waited, start.at + first_answered)
@@ -195,7 +195,7 @@ def put_off(load: Workload, bursts: Collection[Burst], spread: Micros | None, ke
     text = "; ".join(f"{when}, {'; '.join(sizes)}" for when, sizes in texts.items())
     text = f"{text[0].upper()}{text[1:]}."
     cures = [f"spread over {units.duration(spread)}"] if spread is not None else []
-    each = " in place of each" if len({start.key for start in load.starts}) > 1 else ""
+    each = " in place of each" if len({start.key for start in load.all_starts}) > 1 else ""
     cures += [f"on {units.many(keys, 'key')}{each}"] if keys is not None else []
     cured = ", or ".join(cures)
     return f"{text} {cured[0].upper()}{cured[1:]}, none is given up." if cured else text
@@ -213,7 +213,7 @@ def _in_words(size: Burst, load: Workload) -> str:
     starts = units.many(size.starts, size.noun)
     if not size.refused:
         return f"{starts} meet no rate limit"
-    tries = min(start.tries for start in load.starts)
+    tries = min(start.tries for start in load.all_starts)
     lost = f" and {size.given_up:,} given up after {tries} tries" if size.given_up else ""
     return (
         f"{starts} meet {units.many(size.refused, 'refusal')} by the rate limit (429){lost}, and the last "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,8 @@ from ranksim.core.rules.admission import held_at, reserved_at, settled_at, used_
 from ranksim.core.service.service import Service
 from ranksim.planner.capacity.common import WITHOUT_END
 from ranksim.planner.capacity.tracked import lists_by_host
-from ranksim.planner.capacity.workload import MONTH, Uncounted
-from ranksim.twin.sim.misfits import hosts_before
+from ranksim.planner.capacity.workload import MONTH, JobStarts, Uncounted
+from ranksim.twin.sim.misfits import hosts_at_last, hosts_before
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import SilentTally, tally_of
@@ -34,8 +34,16 @@ Samples = Sequence[tuple[Micros, Sequence[int]]]
 """Instants, and what an account used then: slots, cost of the month (µUSD), units of each metric."""
 
 
+StartsOf = Callable[[Sequence[str]], tuple[JobStarts, ...]]
+"""When jobs of further domains are started, by their hosts."""
+
+
 def left_out_of(
-    scenario: Scenario, account: str, clients: Collection[str], changes: Collection[OfAccount]
+    scenario: Scenario,
+    account: str,
+    clients: Collection[str],
+    changes: Collection[OfAccount],
+    starts_of: StartsOf,
 ) -> Uncounted:
     """Return what an account needs for `changes` and for some clients, beyond what it needs without them.
 
@@ -51,6 +59,7 @@ def left_out_of(
     ends = max(scenario.end, months[-1][1] + 2 * MONTH if months else start + MONTH)
     world = _unlimited(scenario, account, ends - start)
     rest = _samples(_until(world, start, changes, clients), account, ends)
+    began = frozenset(scenario.accounts[account].hosts(account))
     leaving = [change for change in changes if _leaves(change, changes, scenario)]
 
     def more(samples: Samples, since: Micros, until: Micros) -> Uncounted:
@@ -66,7 +75,9 @@ def left_out_of(
     by_month = {1: still}
     for begin, end in months:
         until = end + 2 * MONTH
-        samples = _samples(_until(world, end, changes), account, until)
+        then = _until(world, end, changes)
+        joined = [host for host in hosts_at_last(then, account) if host not in began]
+        samples = _samples(then, account, until)
         without = _samples(_until(world, end, changes, clients, leaving), account, until) if leaving else rest
 
         def amounts(
@@ -74,7 +85,8 @@ def left_out_of(
         ) -> Uncounted:
             return replace(more(samples, since, until), gone=more(without, since, until))
 
-        before, during, still = still, amounts(begin, end), amounts(end, until)
+        before, during = still, amounts(begin, end)
+        still = replace(amounts(end, until), starts=starts_of(joined))
         if not any(begin < at < end for at in times):  # there is not a day of it as before
             before, during = still, _with_slots(still, during)
         month = 1 + months_between(start, begin)
@@ -111,10 +123,15 @@ def _largest(amounts: Sequence[Uncounted]) -> Uncounted:
         max(each.slots for each in amounts),
         max(each.spent for each in amounts),
         {metric: max(each.metrics.get(metric, 0) for each in amounts) for metric in sorted(metrics)},
+        starts=max((each.starts for each in amounts), key=_domains),
         gone=_largest([each.gone or Uncounted() for each in amounts])
         if any(each.gone for each in amounts)
         else None,
     )
+
+
+def _domains(starts: Sequence[JobStarts]) -> int:
+    return sum(start.domains for start in starts)
 
 
 def _most(samples: Samples, since: Micros, until: Micros) -> list[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -206,7 +207,12 @@ def _rate(load: Workload, policy: Policy) -> Limit:
     policy.check_by_class()
     windows = max(1, load.start_within // policy.facts.rate_window)
     there = load.keys * policy.facts.rates.expensive * windows
-    starts = max((start.domains for start in load.starts if start.kind == "rank_run"), default=0)
+    together = Counter[tuple[Micros, ...]]()
+    for start in load.left_out.starts:
+        if start.kind == "rank_run":
+            together[start.times] += start.domains
+    runs = [start for start in load.starts if start.kind == "rank_run"]
+    starts = max((start.domains + together[start.times] for start in runs), default=0)
     return Limit(f"job starts in {units.duration(load.start_within)}", starts, there, "count", RATE)
 
 

@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from ranksim.core.callers.portfolio import PortfolioSpec
 from ranksim.core.callers.programs import Programmed, Python
 from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork
 from ranksim.core.clock import (
@@ -265,6 +266,26 @@ class OwnAccount:
                 numbers=tuple(number[host] for host in starts.hosts if host in number),
             )
 
+    def _starts_of(self, hosts: Sequence[str]) -> tuple[JobStarts, ...]:
+        """Return when jobs of further domains are started, by their hosts, which clients name or run all."""
+        if not hosts:
+            return ()
+        spec = self.spec.model_copy(
+            update={"further": (*self.spec.further, PortfolioSpec(domains=tuple(hosts), keywords=1))}
+        )
+        accounts = self.scenario.accounts | {self.name: spec}
+        scenario = self.scenario.model_copy(update={"accounts": accounts, "timeline": ()})
+        order = list(spec.hosts(self.name))
+        place = {host: -1 - at for at, host in enumerate(hosts)}  # numbers that no other domain has
+        own = iter([start.domains for start in self._starts() if not start.numbers])
+        joined = []
+        for start in self._counted(scenario).starts:
+            numbers = tuple(place[order[number]] for number in start.numbers if order[number] in place)
+            if not start.numbers:  # of all domains, or of none
+                numbers = tuple(range(-1, next(own, start.domains) - start.domains - 1, -1))
+            joined += [replace(start, domains=len(numbers), numbers=numbers)] if numbers else []
+        return tuple(joined)
+
     def _key(self, name: str | None) -> str:
         """Return the key that a client uses: the one of its own, or the account's first."""
         return name or (self.spec.keys[0].name if self.spec.keys else "")
@@ -307,7 +328,7 @@ class OwnAccount:
             return Uncounted(), (f"Left out: {'; '.join(what)}. `ranksim run` simulates it.",)
         from ranksim.planner.capacity.left_out import left_out_of  # worlds take time to import
 
-        left_out = left_out_of(self.scenario, self.name, clients, changes)
+        left_out = left_out_of(self.scenario, self.name, clients, changes, self._starts_of)
         amounts = [
             units.many(left_out.slots, "slot"),
             f"{units.write('money', left_out.spent)} a month",

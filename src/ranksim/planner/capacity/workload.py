@@ -72,7 +72,7 @@ class Uncounted:
 
     `by_month` has how much it is from a month from now on, counted from 1, where it is the month of most that
     is told; below 0 where domains or words have been removed. `gone` is how much of it these are, below 0,
-    which would have grown with the others.
+    which would have grown with the others. `starts` are those of domains that the account did not begin with.
     """
 
     slots: int = 0
@@ -80,6 +80,7 @@ class Uncounted:
     metrics: Mapping[str, int] = field(default_factory=dict)
     by_month: Mapping[int, Uncounted] = field(default_factory=dict)
     gone: Uncounted | None = None
+    starts: tuple[JobStarts, ...] = ()
 
     def grown(self, factor: Fraction) -> Uncounted:
         """The same of so many times the domains, of which so many times those that have gone are gone."""
@@ -196,6 +197,11 @@ class Workload:
     notes: tuple[str, ...] = ()
     later: tuple[Later, ...] = ()
 
+    @property
+    def all_starts(self) -> tuple[JobStarts, ...]:
+        """When jobs are started, those of domains that have joined too, which do not grow."""
+        return self.starts + self.left_out.starts
+
     def of(self, *operations: str) -> list[PlannedWork]:
         """The work of some kinds."""
         return [work for work in self.work if work.operation in operations]
@@ -210,9 +216,10 @@ class Workload:
 
     def over(self, spread: Micros) -> Workload:
         """The same with the starts of each occasion spread over so long (µs), but for requests in a row."""
-        starts = tuple(replace(start, spread=spread) if start.gap is None else start for start in self.starts)
         later = tuple(replace(then, load=then.load.over(spread)) for then in self.later)
-        return replace(self, starts=starts, later=later)
+        return replace(
+            self, starts=_over(self.starts, spread), left_out=_all_over(self.left_out, spread), later=later
+        )
 
     def in_month(self, number: int) -> Workload:
         """The same in a month from now on, counted from 1; of what is used already only that one knows."""
@@ -249,6 +256,15 @@ class Workload:
                 planned = replace(planned, each=planned.each * grown)
             work.append(planned)
         return replace(self, keywords=total, slots=math.ceil(self.slots * grown), work=tuple(work))
+
+
+def _over(starts: Iterable[JobStarts], spread: Micros) -> tuple[JobStarts, ...]:
+    return tuple(replace(start, spread=spread) if start.gap is None else start for start in starts)
+
+
+def _all_over(left_out: Uncounted, spread: Micros) -> Uncounted:
+    by_month = {month: _all_over(each, spread) for month, each in left_out.by_month.items()}
+    return replace(left_out, starts=_over(left_out.starts, spread), by_month=by_month)
 
 
 LoadUnder = Callable[[Policy], Workload]

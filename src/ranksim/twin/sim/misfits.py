@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any
@@ -214,16 +214,28 @@ def _expectation_misfits(scenario: ScenarioFields) -> Iterator[Misfit]:
 
 def hosts_before(scenario: ScenarioFields, account: str, before: Action | None = None) -> list[str]:
     """Return the hosts of an account's domains as they stand before an action, or all that it ever has."""
+    earlier = takewhile(lambda action: action is not before, in_time(scenario))
+    hosts, ever = _hosts(scenario, account, earlier)
+    return ever if before is None else hosts
+
+
+def hosts_at_last(scenario: ScenarioFields, account: str) -> list[str]:
+    """Return the hosts of an account's domains as they stand when its timeline is done."""
+    return _hosts(scenario, account, in_time(scenario))[0]
+
+
+def _hosts(scenario: ScenarioFields, account: str, actions: Iterable[Action]) -> tuple[list[str], list[str]]:
+    """Return the hosts that there are after some actions, and all that there ever were."""
     spec = scenario.accounts[account]
     hosts = ever = list(spec.hosts(account))
-    for action in takewhile(lambda action: action is not before, in_time(scenario)):
+    for action in actions:
         if isinstance(action, AddDomains) and action.account == account:
             added = action.like(spec).hosts(account, len(ever))
             hosts, ever = [*hosts, *added], [*ever, *added]
         elif isinstance(action, RemoveDomains) and action.account == account:
             removed = removed_hosts(action, hosts)
             hosts = [host for host in hosts if host not in removed]
-    return ever if before is None else hosts
+    return hosts, ever
 
 
 def in_time(scenario: ScenarioFields) -> list[Action]:
