@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ranksim.core.callers.programs import AnyClient, Python, Schedule
 from ranksim.core.clock import HOUR, Micros, billing_month, months_between
@@ -50,7 +50,7 @@ def left_out_of(
     Worlds show it, in which no limit of a plan refuses anything but cooldowns do: one without either, and for
     each month in which the timeline changes something one with what it has changed until then, which goes on
     for two months more, of which one has 31 days. So a month has whole what is there when it begins or ends.
-    Another shows how much of it is that what the account begins with has gone. Clients in Python of the
+    Another shows how much of it is that what the account begins with is removed. Clients in Python of the
     user's, and what the timeline sets, are in none. Raises BadInput.
     """
     start = scenario.start
@@ -61,32 +61,19 @@ def left_out_of(
     rest = _samples(_until(world, start, changes, clients), account, ends)
     began = frozenset(scenario.accounts[account].hosts(account))
     leaving = [change for change in changes if _leaves(change, changes, scenario)]
-
-    def more(samples: Samples, since: Micros, until: Micros) -> Uncounted:
-        slots, spent, *units = (
-            there - without
-            for there, without in zip(_most(samples, since, until), _most(rest, since, until), strict=True)
-        )
-        return Uncounted(slots, spent, dict(zip(_metrics(scenario), units, strict=True)))
-
     still = Uncounted()
     if clients:
-        still = more(_samples(_until(world, start, changes), account, ends), start, ends)
+        everything = _samples(_until(world, start, changes), account, ends)
+        still = _Worlds(_metrics(scenario), rest, everything, rest).beyond(start, ends)
     by_month = {1: still}
     for begin, end in months:
         until = end + 2 * MONTH
         then = _until(world, end, changes)
         joined = [host for host in hosts_at_last(then, account) if host not in began]
-        samples = _samples(then, account, until)
-        without = _samples(_until(world, end, changes, clients, leaving), account, until) if leaving else rest
-
-        def amounts(
-            since: Micros, until: Micros, samples: Samples = samples, without: Samples = without
-        ) -> Uncounted:
-            return replace(more(samples, since, until), gone=more(without, since, until))
-
-        before, during = still, amounts(begin, end)
-        still = replace(amounts(end, until), starts=starts_of(joined))
+        less = _samples(_until(world, end, changes, clients, leaving), account, until) if leaving else rest
+        worlds = _Worlds(_metrics(scenario), rest, _samples(then, account, until), less)
+        before, during = still, worlds.beyond(begin, end)
+        still = replace(worlds.beyond(end, until), starts=starts_of(joined))
         if not any(begin < at < end for at in times):  # there is not a day of it as before
             before, during = still, _with_slots(still, during)
         month = 1 + months_between(start, begin)
@@ -94,10 +81,29 @@ def left_out_of(
     return replace(_largest([Uncounted(), *by_month.values()]), by_month=by_month)
 
 
+class _Worlds(NamedTuple):
+    """What an account uses of money, slots and `metrics`: without any change, with all, with what removes."""
+
+    metrics: Sequence[str]
+    rest: Samples
+    everything: Samples
+    less: Samples
+
+    def beyond(self, since: Micros, until: Micros) -> Uncounted:
+        """Return what changes need at most in a time (µs), and how much less it is for what they remove."""
+        more, removed = (self._over_rest(samples, since, until) for samples in (self.everything, self.less))
+        return replace(more, removed=removed)
+
+    def _over_rest(self, samples: Samples, since: Micros, until: Micros) -> Uncounted:
+        used, without = _most(samples, since, until), _most(self.rest, since, until)
+        slots, spent, *units = (most - other for most, other in zip(used, without, strict=True))
+        return Uncounted(slots, spent, dict(zip(self.metrics, units, strict=True)))
+
+
 def _with_slots(still: Uncounted, during: Uncounted) -> Uncounted:
     """What a month has that is as the next from its first day on, in which slots are held meanwhile."""
-    slots = during.gone.slots if during.gone else 0
-    return replace(still, slots=during.slots, gone=replace(still.gone or Uncounted(), slots=slots))
+    slots = during.removed.slots if during.removed else 0
+    return replace(still, slots=during.slots, removed=replace(still.removed or Uncounted(), slots=slots))
 
 
 def _leaves(change: OfAccount, changes: Collection[OfAccount], scenario: Scenario) -> bool:
@@ -117,15 +123,15 @@ def _metrics(scenario: Scenario) -> list[str]:
 
 
 def _largest(amounts: Sequence[Uncounted]) -> Uncounted:
-    """By amount the largest; of what has gone the least is, as that is below 0."""
+    """By amount the largest; of what is removed the least is, as that is below 0."""
     metrics = {metric for each in amounts for metric in each.metrics}
     return Uncounted(
         max(each.slots for each in amounts),
         max(each.spent for each in amounts),
         {metric: max(each.metrics.get(metric, 0) for each in amounts) for metric in sorted(metrics)},
         starts=max((each.starts for each in amounts), key=_domains),
-        gone=_largest([each.gone or Uncounted() for each in amounts])
-        if any(each.gone for each in amounts)
+        removed=_largest([each.removed or Uncounted() for each in amounts])
+        if any(each.removed for each in amounts)
         else None,
     )
 

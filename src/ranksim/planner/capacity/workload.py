@@ -71,7 +71,7 @@ class Uncounted:
     """What a workload does not count, as simulated: slots, cost of a month (µUSD) and units by metric.
 
     `by_month` has how much it is from a month from now on, counted from 1, where it is the month of most that
-    is told; below 0 where domains or words have been removed. `gone` is how much of it these are, below 0,
+    is told; below 0 where domains or words have been removed. `removed` is how much of it these are, below 0,
     which would have grown with the others. `starts` are those of domains that the account did not begin with.
     """
 
@@ -79,27 +79,27 @@ class Uncounted:
     spent: int = 0
     metrics: Mapping[str, int] = field(default_factory=dict)
     by_month: Mapping[int, Uncounted] = field(default_factory=dict)
-    gone: Uncounted | None = None
+    removed: Uncounted | None = None
     starts: tuple[JobStarts, ...] = ()
 
     def grown(self, factor: Fraction) -> Uncounted:
-        """The same of so many times the domains, of which so many times those that have gone are gone."""
-        if self.gone is None:
+        """The same of so many times the domains, of which so many times as many are removed."""
+        if self.removed is None:
             return self
         scaled = Uncounted(
-            math.ceil(self.gone.slots * factor),
-            math.ceil(self.gone.spent * factor),
-            {metric: math.ceil(units * factor) for metric, units in self.gone.metrics.items()},
+            math.ceil(self.removed.slots * factor),
+            math.ceil(self.removed.spent * factor),
+            {metric: math.ceil(units * factor) for metric, units in self.removed.metrics.items()},
         )
         return replace(
             self,
-            slots=self.slots - self.gone.slots + scaled.slots,
-            spent=self.spent - self.gone.spent + scaled.spent,
+            slots=self.slots - self.removed.slots + scaled.slots,
+            spent=self.spent - self.removed.spent + scaled.spent,
             metrics={
-                metric: units - self.gone.metrics[metric] + scaled.metrics[metric]
+                metric: units - self.removed.metrics[metric] + scaled.metrics[metric]
                 for metric, units in self.metrics.items()
             },
-            gone=scaled,
+            removed=scaled,
         )
 
 

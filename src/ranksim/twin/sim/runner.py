@@ -70,8 +70,7 @@ def run(
     replications; where nothing is drawn and two agree, the others are copies of these. `trace`, a file or a
     recorder, takes down the first, which then runs in this process. `progress` is told how far it is; without
     it a notebook shows that. With `assumptions` the result's `readings` are what others would make of it, a
-    run for each.
-    Raises BadInput, and whatever goes wrong in a replication, with a note which one.
+    run for each. Raises BadInput, and whatever goes wrong in a replication, with a note which one.
     """
     if world is World or isinstance(scenario, str | Path):  # another world knows what it is given
         scenario = scenario_of(scenario)
@@ -92,11 +91,9 @@ def run(
         for replication in stack.enter_context(closing(_in_order(make, goal.most, workers, trace, tell))):
             done.append(replication)
             tell(len(done) / goal.most, _how_far(len(done), goal.most))
-            if goal.is_met_after(replication):
+            if goal.is_met_after(done):
                 tell(1.0, _how_far(len(done), len(done)))
-                break
-            if goal.precision is None and len(done) == 2 and world is World and _is_fixed(scenario, done, ""):
-                done += [replace(replication, seed=replication_seed(root, i)) for i in range(2, goal.most)]
+                done += goal.copies_of(replication, root, len(done))
                 break
     fixed = [about for about in FAMILIES if world is World and _is_fixed(scenario, done, about)]
     result = Result(
@@ -131,16 +128,24 @@ class _Goal:
         self.seen: list[Scalars] = []
         self.met = False
 
-    def is_met_after(self, replication: Replication) -> bool:
-        """Return whether the metric is known well enough with one replication more."""
+    def is_met_after(self, done: Sequence[Replication]) -> bool:
+        """Return whether the last of the replications was needed last: the metric is known well enough.
+
+        Without a metric that is so where nothing is drawn, and a second replication agrees with the first.
+        """
         if self.precision is None:
-            return False
+            return len(done) == 2 and not self.drawn and _is_fixed(self.scenario, done, "")
         metric = self.precision.of
-        self.seen.append(_measured(replication, metric))
+        self.seen.append(_measured(done[-1], metric))
         drawn = self.drawn or is_drawn(self.scenario, metric)
         sample = sample_of(self.seen, metric)._replace(drawn=drawn)
         self.met = len(self.seen) >= self.least and is_precise(sample, self.precision.relative)
         return self.met
+
+    def copies_of(self, replication: Replication, root: int, done: int) -> list[Replication]:
+        """Return what the replications that are not simulated would be, where so many were asked for."""
+        most = done if self.precision is not None else self.most
+        return [replace(replication, seed=replication_seed(root, index)) for index in range(done, most)]
 
     def remarks(self) -> list[str]:
         """Return what there is to say of the precision that was reached."""
