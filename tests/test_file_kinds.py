@@ -85,9 +85,9 @@ def test_json_that_a_command_printed_is_no_trace(tmp_path: Path) -> None:
 
 def test_a_catalogue_of_the_command_line_is_recognised_too(tmp_path: Path) -> None:
     for kind in ("trace", "scenario"):
-        told = CliRunner().invoke(app, ["explain", "plans", "--catalogue", str(file_of(kind, tmp_path))])
-        assert told.exit_code == 2
-        assert USES[kind] in told.stderr
+        result = CliRunner().invoke(app, ["explain", "plans", "--catalogue", str(file_of(kind, tmp_path))])
+        assert result.exit_code == 2
+        assert USES[kind] in result.stderr
 
 
 def test_every_kind_is_tried() -> None:
@@ -145,7 +145,7 @@ def test_a_scenario_without_a_length_lacks_it(tmp_path: Path) -> None:
 
 
 def test_an_assumption_is_found_by_a_word() -> None:
-    found = CliRunner().invoke(app, ["explain", "assumptions", "window"])
-    assert (found.exit_code, found.stdout.startswith("U1 ")) == (0, True)
+    result = CliRunner().invoke(app, ["explain", "assumptions", "window"])
+    assert (result.exit_code, result.stdout.startswith("U1 ")) == (0, True)
     none = CliRunner().invoke(app, ["explain", "assumptions", "S105"])
     assert (none.exit_code, "they are U1 to U" in none.stderr) == (2, True)

@@ -28,13 +28,13 @@ def plan(**changes: Any) -> rs.Plan:
 
 
 def test_a_mistake_in_a_model_is_the_sentence_that_yaml_gets() -> None:
-    for wrong, said in (
+    for wrong, message in (
         ({"price": "15"}, "Plan: price: write an amount such as '15 USD', found '15'"),
         ({"price": 1.5}, "Plan: price: write an amount such as '1.5 USD', found 1.5"),
         ({"cooldowns": {"crawl": 1.5}}, "Plan: cooldowns.crawl: write a duration such as '1h30m'"),
         ({"prize": "15 USD"}, "Plan: prize: no such field; did you mean 'price'?"),
     ):
-        with pytest.raises(rs.BadInput, match=f"^{re.escape(said)}"):
+        with pytest.raises(rs.BadInput, match=f"^{re.escape(message)}"):
             plan(**wrong)
     with pytest.raises(
         rs.BadInput, match=r"^Policy: assumptions\.windw: no such field; did you mean 'window'"
@@ -63,8 +63,8 @@ def test_a_model_within_a_file_is_told_by_its_line() -> None:
 def test_a_number_without_a_unit_is_no_duration(
     what: str, make: Callable[[Any], object], bare: object
 ) -> None:
-    said = f"^{what}: expected text with its unit, or a whole number of µs, found {bare!r}$"
-    with pytest.raises(rs.BadInput, match=said):
+    message = f"^{what}: expected text with its unit, or a whole number of µs, found {bare!r}$"
+    with pytest.raises(rs.BadInput, match=message):
         make(bare)
 
 
@@ -73,8 +73,8 @@ def test_a_number_without_a_unit_is_no_duration(
 def test_what_runs_is_not_told_how_long_by_a_plain_number(
     what: str, read: Callable[[Any], int], bare: object
 ) -> None:
-    said = f"{what}: expected a duration with its unit, such as '60s' or '1h30m', found {bare!r}"
-    with pytest.raises(rs.BadInput, match=f"^{re.escape(said)}$"):
+    message = f"{what}: expected a duration with its unit, such as '60s' or '1h30m', found {bare!r}"
+    with pytest.raises(rs.BadInput, match=f"^{re.escape(message)}$"):
         read(bare)
 
 

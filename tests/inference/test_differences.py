@@ -20,16 +20,16 @@ NOTHING = PairedDifference(None, None, None, None, None, None, None, None, 0)
 
 def test_amounts_have_students_interval_of_their_pairs() -> None:
     first, second = [5.0, 9.0, 7.5, 8.0], [4.0, 7.0, 7.0, 5.0]
-    found = compared(MetricSample("mean", first), MetricSample("mean", second))
+    answer = compared(MetricSample("mean", first), MetricSample("mean", second))
     expected = estimate([a - b for a, b in zip(first, second, strict=True)])
-    assert (found.difference, found.low, found.high) == expected
-    assert (found.b, found.a, found.pairs) == (7.375, 5.75, 4)
+    assert (answer.difference, answer.low, answer.high) == expected
+    assert (answer.b, answer.a, answer.pairs) == (7.375, 5.75, 4)
 
 
 def test_replications_without_a_value_are_left_out() -> None:
     first, second = [5.0, None, 7.5, 8.0], [4.0, 7.0, None, 5.0, 6.0]
-    found = compared(MetricSample("mean", first), MetricSample("mean", second))
-    assert (found.b, found.a, found.pairs) == (6.5, 4.5, 2)
+    answer = compared(MetricSample("mean", first), MetricSample("mean", second))
+    assert (answer.b, answer.a, answer.pairs) == (6.5, 4.5, 2)
     assert compared(MetricSample("mean", [None]), MetricSample("mean", [1.0])) == NOTHING
     trials = compared(MetricSample("share", [0.5, 0.0], [4, 0]), MetricSample("share", [0.25, 0.5], [4, 4]))
     assert (trials.b, trials.a, trials.pairs) == (0.5, 0.25, 1)
@@ -37,41 +37,41 @@ def test_replications_without_a_value_are_left_out() -> None:
 
 def test_counts_that_agree_in_all_pairs_may_still_differ() -> None:
     values = [float(n) for n in range(10)]
-    found = compared(MetricSample("count", values), MetricSample("count", values))
-    assert (found.difference, found.gain) == (0.0, None)
-    assert found.low == pytest.approx(-(found.high or 0))
-    assert found.high == pytest.approx(3.6889 * math.sqrt(2) / 10 / math.sqrt(2), rel=1e-4)
+    answer = compared(MetricSample("count", values), MetricSample("count", values))
+    assert (answer.difference, answer.gain) == (0.0, None)
+    assert answer.low == pytest.approx(-(answer.high or 0))
+    assert answer.high == pytest.approx(3.6889 * math.sqrt(2) / 10 / math.sqrt(2), rel=1e-4)
 
 
 def test_amounts_that_agree_in_all_pairs_have_no_interval() -> None:
-    found = compared(MetricSample("mean", [1.0, 2.0]), MetricSample("mean", [1.0, 2.0]))
-    assert (found.difference, found.low, found.high, found.gain) == (0.0, None, None, None)
+    answer = compared(MetricSample("mean", [1.0, 2.0]), MetricSample("mean", [1.0, 2.0]))
+    assert (answer.difference, answer.low, answer.high, answer.gain) == (0.0, None, None, None)
 
 
 def test_counts_that_differ_much_have_students_interval() -> None:
     source = random.Random(3)
     differences = [float(round(source.gauss(3, 40))) for _ in range(60)]
-    student, found = estimate(differences), excess(differences)
-    assert (found.mean, found.low, found.high) == pytest.approx(student, rel=0.08, abs=0.8)
+    student, answer = estimate(differences), excess(differences)
+    assert (answer.mean, answer.low, answer.high) == pytest.approx(student, rel=0.08, abs=0.8)
 
 
 def test_shares_are_those_of_all_trials() -> None:
     first = MetricSample("share", [0.5, 0.1], [10, 30])
     second = MetricSample("share", [0.2, 0.1], [10, 30])
-    found = compared(first, second)
-    assert (found.b, found.a) == pytest.approx((8 / 40, 5 / 40))
-    assert found.difference == pytest.approx(3 / 40)
-    assert interval(first).mean == found.b
+    answer = compared(first, second)
+    assert (answer.b, answer.a) == pytest.approx((8 / 40, 5 / 40))
+    assert answer.difference == pytest.approx(3 / 40)
+    assert interval(first).mean == answer.b
 
 
 def test_shares_of_as_many_trials_differ_as_their_hits_do() -> None:
     one, two = [3, 4, 2, 5, 3, 3], [2, 4, 2, 3, 3, 2]
-    found = compared(
+    answer = compared(
         MetricSample("share", [n / 40 for n in one], [40] * 6),
         MetricSample("share", [n / 40 for n in two], [40] * 6),
     )
     hits = excess([float(a - b) for a, b in zip(one, two, strict=True)])
-    assert (found.difference, found.low, found.high) == pytest.approx(
+    assert (answer.difference, answer.low, answer.high) == pytest.approx(
         [end / 40 for end in hits if end is not None]
     )
 
@@ -96,8 +96,8 @@ def test_amounts_that_all_agree_have_no_interval(kind: Kind) -> None:
 
 
 def test_fractions_stay_between_0_and_1() -> None:
-    found = interval(MetricSample("fraction", [0.9, 1.0, 1.0]))
-    assert found.high == 1.0
+    answer = interval(MetricSample("fraction", [0.9, 1.0, 1.0]))
+    assert answer.high == 1.0
     assert interval(MetricSample("fraction", [0.1, 0.0, 0.0])).low == 0.0
 
 
@@ -123,11 +123,11 @@ def test_a_gain_is_its_definition() -> None:
     first, second = [5.0, 9.0, 7.5, 8.0], [4.0, 7.0, 7.0, 5.0]
     differences = [a - b for a, b in zip(first, second, strict=True)]
     value = (variance(first) + variance(second)) / variance(differences)
-    found = estimate_gain(first, second)
-    assert found.mean == pytest.approx(value)
-    assert found.low is not None
-    assert found.high is not None
-    assert 0.5 <= found.low < value < found.high
+    answer = estimate_gain(first, second)
+    assert answer.mean == pytest.approx(value)
+    assert answer.low is not None
+    assert answer.high is not None
+    assert 0.5 <= answer.low < value < answer.high
 
 
 def test_a_normal_gain_has_at_least_pitmans_interval() -> None:
@@ -137,8 +137,8 @@ def test_a_normal_gain_has_at_least_pitmans_interval() -> None:
     sums, differences = ([a + sign * b for a, b in zip(first, second, strict=True)] for sign in (1, -1))
     # The ratios at which sums and differences, so scaled, are not shown to be uncorrelated any more.
     t = scipy.stats.t.ppf(0.975, 10)
-    found = estimate_gain(first, second)
-    for end in (found.low, found.high):
+    answer = estimate_gain(first, second)
+    for end in (answer.low, answer.high):
         assert end is not None
         scale = math.sqrt(2 * end - 1)  # what brings both to one variance, were this the gain
         one = [s / scale + d for s, d in zip(sums, differences, strict=True)]
@@ -169,11 +169,11 @@ def test_a_gain_that_a_single_pair_makes_has_no_interval(
 
 
 def test_a_pair_far_from_the_others_leaves_their_differences() -> None:
-    found = estimate_gain([0.0, 0.0, 1.0, 2.0, 1e9], [0.0, 1.0, 1.0, 3.5, 1e9])
-    assert found.mean is not None
-    assert found.low is not None
-    assert found.high is not None
-    assert 0.5 <= found.low < found.mean < found.high
+    answer = estimate_gain([0.0, 0.0, 1.0, 2.0, 1e9], [0.0, 1.0, 1.0, 3.5, 1e9])
+    assert answer.mean is not None
+    assert answer.low is not None
+    assert answer.high is not None
+    assert 0.5 <= answer.low < answer.mean < answer.high
 
 
 def test_differences_that_vary_by_rounding_have_no_gain() -> None:

@@ -96,13 +96,13 @@ class Fake:
 
     def levels(self) -> Rows:
         units = {"slots": "count", **dict.fromkeys(METRICS, "count"), "spend": "money"}
-        found = {"slots": (510, 510, 500), "spend": (8_800_000, 9_440_000, 10_000_000)}
-        found |= {"research_lookups": (100, 100, 100), "keyword_brief_refreshes": (53.3, 53.3, 60)}
+        levels = {"slots": (510, 510, 500), "spend": (8_800_000, 9_440_000, 10_000_000)}
+        levels |= {"research_lookups": (100, 100, 100), "keyword_brief_refreshes": (53.3, 53.3, 60)}
         return [
             {"account": account, "resource": resource, "unit": unit}
-            | self.ends("last", found[resource][0])
-            | self.ends("highest", found[resource][1])
-            | {"limit": found[resource][2]}
+            | self.ends("last", levels[resource][0])
+            | self.ends("highest", levels[resource][1])
+            | {"limit": levels[resource][2]}
             for account in self.accounts
             for resource, unit in units.items()
         ]

@@ -188,10 +188,10 @@ def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
     assert answer_of(replace(heading, verdicts=of_losses), with_losses).endswith(" webhook events were lost.")
     assert "167 events" in answer_of(replace(heading, verdicts=(*of_losses, failed)), with_losses)
     off = [row | {"lost_suppressed": 167 if row["endpoint"] == "ops" else 0} for row in tables["endpoints"]]
-    said = answer_of(
+    answer = answer_of(
         replace(heading, verdicts=()), {**tables, "totals": [*tables["totals"], unsent], "endpoints": off}
     )
-    assert said == (
+    assert answer == (
         "Jobs done: 820.5 ± 41. "
         "180 of 1,640 ± 82 webhook events were lost, 167 of them never sent: ops had been disabled after "
         "failures. Longest wait for a worker: rank_run, 4m ± 12s at the 95th percentile. "
@@ -200,15 +200,15 @@ def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
         "Nearest its limit: slots of acme, 510 of 500."
     )
     limits = [{"account": "acme", "used": used, "limit": limit} for used, limit in ((450, 500), (510, 900))]
-    said = answer_of(replace(heading, verdicts=()), {**tables, "slots": limits})
-    assert said.endswith("Nearest its limit: research_lookups of acme, 100 of 100.")
+    answer = answer_of(replace(heading, verdicts=()), {**tables, "slots": limits})
+    assert answer.endswith("Nearest its limit: research_lookups of acme, 100 of 100.")
     limits = [row | {"used": 600} if row["used"] == 450 else row for row in limits]
-    said = answer_of(replace(heading, verdicts=()), {**tables, "slots": limits})
-    assert said.endswith("Nearest its limit: slots of acme, 600 of 500, which changed.")
+    answer = answer_of(replace(heading, verdicts=()), {**tables, "slots": limits})
+    assert answer.endswith("Nearest its limit: slots of acme, 600 of 500, which changed.")
     lost = (verdict_words(True, "", "endpoints.ops.lost", "180"),)
-    said = answer_of(replace(heading, verdicts=lost), {**tables, "totals": [*tables["totals"], unsent]})
-    assert said.endswith("180 events for ops were lost.")
-    assert "webhook events" not in said
+    answer = answer_of(replace(heading, verdicts=lost), {**tables, "totals": [*tables["totals"], unsent]})
+    assert answer.endswith("180 events for ops were lost.")
+    assert "webhook events" not in answer
     nothing = {"totals": [row for row in tables["totals"] if row["what"] in ("calls", "refused")]}
     nothing["totals"][1] |= {"value": 0.0, "low": None, "high": None}
     assert answer_of(replace(heading, verdicts=()), nothing) == "None of 74,283 ± 3,710 calls was refused."
@@ -219,7 +219,7 @@ def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("metric", "shown"),
+    ("metric", "plot"),
     [
         ("endpoints.four.lost", "timeline"),
         ("refusals.rate_limited", "windows"),
@@ -230,12 +230,12 @@ def test_the_answer_is_a_sentence_with_the_numbers_that_were_asked_for(
     ],
 )
 def test_the_figure_that_stands_first_shows_what_is_asked(
-    heading: Heading, tables: Tables, metric: str, shown: str
+    heading: Heading, tables: Tables, metric: str, plot: str
 ) -> None:
     asked = replace(heading, verdicts=(verdict_words(True, f"{metric} is 3", metric, "3"),))
     drawn = dict.fromkeys(("timeline", "slots", "windows", "jobs", "refusals", "deliveries"), SVG)
     text = run_page(asked, tables, drawn)
-    assert text.index("Plot: ") == text.index(f"Plot: {shown}") < text.index("<h2>Expectations")
+    assert text.index("Plot: ") == text.index(f"Plot: {plot}") < text.index("<h2>Expectations")
 
 
 def test_plans_of_accounts_are_named(heading: Heading) -> None:

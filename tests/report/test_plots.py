@@ -48,7 +48,7 @@ def test_the_same_tables_give_the_same_bytes(tables: Tables) -> None:
 
 def test_what_is_pointed_at_on_a_page_tells_its_numbers(tables: Tables) -> None:
     drawn = plots.svgs(tables)
-    for name, told in {
+    for name, sentence in {
         "slots": r"2026-03-01T\S+Z: active [\d,]+, held to month end [\d,]+, limit [\d,]+",
         "meters": r"Z: research_lookups [\d.]+ %",
         "windows": r"Z: main: admitted [\d,.]+, refused [\d,.]+, in the fullest window [\d,.]+",
@@ -57,7 +57,7 @@ def test_what_is_pointed_at_on_a_page_tells_its_numbers(tables: Tables) -> None:
         "deliveries": r"attempt 1: [\d,.]+ acknowledged, [\d,.]+ failed",
     }.items():
         titles = re.findall(r"<title>(.*?)</title>", drawn[name])
-        assert any(re.search(told, title) for title in titles), (name, titles[:3])
+        assert any(re.search(sentence, title) for title in titles), (name, titles[:3])
         assert figure.TIP not in drawn[name]
 
 
@@ -193,9 +193,9 @@ def test_refused_additions_are_marked_where_they_were(tables: Tables) -> None:
 
 
 def test_only_what_all_replications_have_is_shaded(tables: Tables) -> None:
-    told = plots.svgs({name: tables[name] for name in ("delivering", "outages", "slots")})["delays"]
-    assert "<title>ops: down from" in told
-    assert "slack: down from" not in told
+    sentence = plots.svgs({name: tables[name] for name in ("delivering", "outages", "slots")})["delays"]
+    assert "<title>ops: down from" in sentence
+    assert "slack: down from" not in sentence
     assert plots.plot(tables, "delays").get_xlim() == plots.plot(tables, "timeline").get_xlim()
 
 
@@ -359,8 +359,8 @@ def test_the_timeline_shades_the_time_in_which_an_endpoint_stays_disabled(tables
     off = [{"endpoint": "ops", "t": begin, "until": end, "share": 1}]
     before, after = (plots.plot(tables | {"disabled": rows}, "timeline") for rows in ([], off))
     assert len(after.collections) == len(before.collections) + 1
-    said = {text.get_text() for text in after.texts}
-    assert f"disabled 00:00, for {units.duration(end - begin)}" in said
+    texts = {text.get_text() for text in after.texts}
+    assert f"disabled 00:00, for {units.duration(end - begin)}" in texts
     assert r"ops: disabled from" in plots.svgs(tables | {"disabled": off})["timeline"]
 
 

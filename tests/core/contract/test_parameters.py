@@ -60,7 +60,7 @@ def test_a_path_is_split_at_dots_and_brackets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "found"),
+    ("path", "value", "holds"),
     [
         ("scenario.length", "2d", lambda built: built.length == 2 * 86_400_000_000),
         ("scenario.plan", "agency", lambda built: built.accounts["acme"].plan == "agency"),
@@ -87,15 +87,15 @@ def test_a_path_is_split_at_dots_and_brackets() -> None:
         ("policy", {"catalogue": "illustrative-metered"}, None),
     ],
 )  # fmt: skip
-def test_a_parameter_is_set(path: str, value: Any, found: Any) -> None:
+def test_a_parameter_is_set(path: str, value: Any, holds: Any) -> None:
     WORLDS.check_path(path)
-    if found is None:
+    if holds is None:
         with pytest.raises(BadInput, match="no plan 'pro'"):
             WORLDS.build({path: value})
         return
     built = WORLDS.build({path: value})
-    assert found(built)
-    assert not found(SCENARIO)
+    assert holds(built)
+    assert not holds(SCENARIO)
     assert built.clients.keys() == SCENARIO.clients.keys()
     assert WORLDS.meaning(built) != WORLDS.meaning(SCENARIO)
 

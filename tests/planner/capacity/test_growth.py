@@ -194,8 +194,8 @@ TEN_JOIN = {"do": "add_domains", "at": "2026-06-09T00:00:00Z", "domains": 10}
 def test_what_a_timeline_adds_is_there_from_its_month_to_the_one_in_which_it_goes(
     goes: str, there: range
 ) -> None:
-    gone = {"do": "remove_domains", "at": f"{goes}T00:00:00Z", "domains": 10}
-    answer = fit(joined(TEN_JOIN, gone), growth=",".join(["1"] * 12))
+    removal = {"do": "remove_domains", "at": f"{goes}T00:00:00Z", "domains": 10}
+    answer = fit(joined(TEN_JOIN, removal), growth=",".join(["1"] * 12))
     for month in answer.months:
         domains = 12 if month.month in there else 2
         assert {size.cost for size in month.sizes.values()} == {domains * 10 * 31 * 400}
@@ -231,8 +231,8 @@ def test_domains_that_join_are_started_with_the_others() -> None:
 
 
 def test_domains_that_have_gone_again_are_started_no_more() -> None:
-    gone = {"do": "remove_domains", "at": "2026-08-20T00:00:00Z", "domains": 10}
-    months = fit(nightly(95, TEN_JOIN, gone), growth="1,1,1,1,1,1,1,1").months
+    removal = {"do": "remove_domains", "at": "2026-08-20T00:00:00Z", "domains": 10}
+    months = fit(nightly(95, TEN_JOIN, removal), growth="1,1,1,1,1,1,1,1").months
     assert [month.sizes["agency"].fits for month in months] == [True] * 3 + [False] * 3 + [True] * 2
     named = {"domains": ("new.example",), "at": "3d", "do": "add_domains"}
     first = nightly(100, named).replace(clients={"runs": {"domains": 100}})
@@ -249,9 +249,9 @@ def costs(scenario: rs.Scenario, growth: str) -> list[int]:
 )
 def test_what_has_gone_grows_no_more(goes: str, whole: int, held: int) -> None:
     """A domain of 5,000 words goes, whose slots are held for the month; the two that are left are doubled."""
-    gone = {"do": "remove_domains", "at": f"{goes}T00:00:00Z", "domains": ("big.example",)}
+    removal = {"do": "remove_domains", "at": f"{goes}T00:00:00Z", "domains": ("big.example",)}
     big = {"domains": ("big.example",), "keywords": 5000}
-    scenario = joined(gone).replace(accounts={"acme": {"further": (big,)}})
+    scenario = joined(removal).replace(accounts={"acme": {"further": (big,)}})
     month = 31 * 400  # µUSD of a word
     assert costs(scenario, "1,1,1,1,2") == [5020 * month] * whole + [20 * month] * (4 - whole) + [40 * month]
     pro = [month.sizes["pro"].fits for month in fit(scenario, growth="1,1,1,1,2").months]
@@ -269,8 +269,8 @@ def test_of_a_growth_in_time_the_first_month_is_told_as_it_is() -> None:
 @pytest.mark.slow
 def test_twelve_simulated_months_refuse_where_a_plan_no_longer_fits_what_has_joined() -> None:
     """Ten domains join in month 4, and eight of all go in month 9, which has them whole."""
-    gone = {"do": "remove_domains", "at": "2026-11-20T00:00:00Z", "domains": 8}
-    answer = fit(joined(TEN_JOIN, gone), growth="×30 / year")
+    removal = {"do": "remove_domains", "at": "2026-11-20T00:00:00Z", "domains": 8}
+    answer = fit(joined(TEN_JOIN, removal), growth="×30 / year")
     fitting = Counter[str]()
     for month in answer.months:
         domains = month.domains + 10 * (month.month >= 4) - 8 * (month.month >= 10)
@@ -307,5 +307,5 @@ def test_a_team_that_gets_a_key_and_domains_of_its_own_is_counted_from_its_month
 
 @pytest.mark.parametrize("which", [1, ("site2.acme.example",)])
 def test_of_fewer_domains_fewer_have_gone(which: int | tuple[str, ...]) -> None:
-    gone = {"do": "remove_domains", "at": "40d", "domains": which}
-    assert costs(joined(gone), "1,1,1,0.5,0.5") == [248_000, 248_000, 124_000, 62_000, 62_000]
+    removal = {"do": "remove_domains", "at": "40d", "domains": which}
+    assert costs(joined(removal), "1,1,1,0.5,0.5") == [248_000, 248_000, 124_000, 62_000, 62_000]

@@ -60,8 +60,8 @@ def planned(**changes: Any) -> rs.Scenario:
 
 
 def uses(answer: Fit, plan: str = "pro") -> dict[str, LimitUse]:
-    found = next(one for one in answer.plans if one.plan == plan)
-    return {use.now.name: use for use in found.limits}
+    counted = next(one for one in answer.plans if one.plan == plan)
+    return {use.now.name: use for use in counted.limits}
 
 
 def test_a_portfolio_and_its_scenario_are_answered_alike() -> None:
@@ -84,13 +84,13 @@ def test_work_of_clients_is_counted_by_hand() -> None:
     assert (load.domains, load.slots, load.pairings, load.geographies) == (4, 1250, 2, 2)
     runs = load.starts[0]
     assert (runs.kind, runs.domains, runs.spread, runs.tries) == ("rank_run", 4, 5 * MINUTE, 5)
-    found = uses(fit(load))
-    assert found["keyword slots"].now.need == 1250 + 5 * 125 + 100
-    assert found["keyword_brief_refreshes a week"].now.need == 40
+    counted = uses(fit(load))
+    assert counted["keyword slots"].now.need == 1250 + 5 * 125 + 100
+    assert counted["keyword_brief_refreshes a week"].now.need == 40
     # 31 nights of 1,250 pages; 5 weeks × 2 crawls × 100 pages; 5 weeks × 40 briefs
     costs = rs.Policy().catalogue.unit_costs
     spent = 31 * 1250 * costs.rank_run_page + 1000 * costs.crawl_page + 200 * costs.keyword_brief
-    assert found["provider cost a month"].now.need == spent + load.left_out.spent
+    assert counted["provider cost a month"].now.need == spent + load.left_out.spent
     assert load.notes == (
         "A crawl is taken to have 100 pages: no scenario says it, --pages does.",
         "Simulated once: what these clients spend: adds. That comes to 100 slots and 0.64 USD a month more, "
@@ -236,10 +236,10 @@ def test_slots_begin_with_what_is_held_in_the_midst_of_the_month() -> None:
     own = OwnAccount(planned(), "acme")
     assert (own.load.slots, own.load.keywords, own.load.each, own.slots_left) == (1250, 350, 4, 3150)
     churn = Churn(-(-1250 // 4), 4, 1, adds=10, law="fixed", held=600)
-    found = slot_use(churn, own.plan.slot_limit, start=own.now, days=23, anchor=own.anchor)
-    used = [day.used_mean for day in found.days]
+    counted = slot_use(churn, own.plan.slot_limit, start=own.now, days=23, anchor=own.anchor)
+    used = [day.used_mean for day in counted.days]
     assert (used[0], used[21], used[22]) == (600 + 4 * 323, 600 + 4 * (313 + 220), 4 * (313 + 230))
-    assert found.room == (5000 - 600) // 4 - 313
+    assert counted.room == (5000 - 600) // 4 - 313
     seen = simulate_slot_use(churn, 5000, start=own.now, days=23, anchor=own.anchor, replications=1)
     observed = [day.observed_used for day in seen.days]
     assert [None if one is None else one.mean for one in observed] == used
@@ -249,8 +249,8 @@ def test_what_is_held_is_room_once_the_month_is_over() -> None:
     """With 20 words of room to 1 April and 100 more from then on, ten a day are refused on the third day."""
     own = OwnAccount(planned(start="2026-03-29T00:00:00Z"), "acme")
     churn = Churn(100, adds=10, law="fixed", held=100)
-    found = slot_use(churn, 220, start=own.now, days=14, anchor=own.anchor)
-    assert [day.refused_by for day in found.days][:3] == [0, 0, 1]
+    counted = slot_use(churn, 220, start=own.now, days=14, anchor=own.anchor)
+    assert [day.refused_by for day in counted.days][:3] == [0, 0, 1]
     patient = slot_use(churn, 230, start=own.now, days=14, anchor=own.anchor)
     assert [day.refused_by for day in patient.days][11:] == [0, 0, 1]  # 13 days of ten words fit 130
     with pytest.raises(BadInput, match="at most 99, which is 199 slots beside 100 that are held"):
@@ -296,10 +296,10 @@ def test_domains_that_differ_grow_in_proportion(growth: float) -> None:
     slots = 20 * 20 + 190
     cost = slots * 62 * rs.Policy().catalogue.unit_costs.rank_run_page
     assert (pro.now.cost, pro.grown.cost) == (cost, math.ceil(cost * growth))
-    found = uses(answer)
-    assert found["keyword slots"].grown.need == math.ceil(slots * growth)
+    counted = uses(answer)
+    assert counted["keyword slots"].grown.need == math.ceil(slots * growth)
     ceiling = pro_plan().cost_ceiling
-    assert found["provider cost a month"].breaks_at == ceiling * 20 // cost + 1
+    assert counted["provider cost a month"].breaks_at == ceiling * 20 // cost + 1
     words = largest(workload_of(unlike(20)), "pro", grow="domains")
     allows = {room.limit.name: room.allows for room in words.limits}
     assert allows["provider cost a month"] == ceiling * 20 // cost
@@ -316,8 +316,8 @@ def test_equal_work_of_domains_that_differ_is_told_once() -> None:
 def limits_need(load: Workload) -> int:
     """Slots that a workload needs on the plan pro."""
     policy = rs.Policy()
-    found = plan_limits(load, policy.catalogue.plans["pro"], policy)
-    return next(one.need for one in found if one.name == "keyword slots")
+    counted = plan_limits(load, policy.catalogue.plans["pro"], policy)
+    return next(one.need for one in counted if one.name == "keyword slots")
 
 
 # Starts that meet: by the calendars of all clients together, and as worlds show it
@@ -494,9 +494,9 @@ def test_a_client_that_stops_is_counted_for_as_long_as_it_works() -> None:
         agencys = next(one for one in fit(scenario).plans if one.plan == "agency")
         assert agencys.now.cost == counted * 150 * costs
         assert rs.run(scenario).metric("spend.acme.max").mean == nights * 150 * costs
-        told = [note for note in workload_of(scenario).notes if note.startswith("ranks ")]
-        assert len(told) == len(bounds)
-        assert any(f"{counted} occasion" in note for note in told)
+        notes = [note for note in workload_of(scenario).notes if note.startswith("ranks ")]
+        assert len(notes) == len(bounds)
+        assert any(f"{counted} occasion" in note for note in notes)
     assert (
         "31 occasions, of which the first month has 10."
         in workload_of(agency(ranks={"starts": "21d"})).notes[0]

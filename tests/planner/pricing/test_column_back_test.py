@@ -50,26 +50,26 @@ def brief(day: int, account: int = 0, recorded: int = 0, size: int = 1) -> CallR
     )  # fmt: skip
 
 
-def tried(found: Columns, *plans: str) -> ColumnBackTest:
-    return back_test_columns(found, [Side(PLANS, plan) for plan in plans], compiled=False)
+def tried(tested: Columns, *plans: str) -> ColumnBackTest:
+    return back_test_columns(tested, [Side(PLANS, plan) for plan in plans], compiled=False)
 
 
 def test_a_customer_is_billed_and_refused_by_day() -> None:
     # Ten a week on starter: 8 on Tuesday, 3 refused on Wednesday, 2 granted on Thursday, next month one.
-    found = tried(columns(brief(0, size=8), brief(1, size=3), brief(2, size=2), brief(35)), "starter")
-    (customer,) = found.customers
+    tested = tried(columns(brief(0, size=8), brief(1, size=3), brief(2, size=2), brief(35)), "starter")
+    (customer,) = tested.customers
     assert (customer["revenue"], customer["cost"]) == (2 * 29 * USD, 11 * 30_000)
     assert customer["sentence"] == (
         "On starter you would have been billed 58.00 USD for 2 months, and 1 of your 4 calls would have been "
         "refused on 1 day, first on 2026-09-02: 1 quota_exhausted (never before)."
     )
-    assert found.tables["days"] == [
+    assert tested.tables["days"] == [
         {
             "side": "A", "account": "a0", "day": "2026-09-02", "operation": "keyword_briefs",
             "code": "quota_exhausted", "calls": 1,
         }
     ]  # fmt: skip
-    assert [(row["month"], row["revenue"], row["cost"]) for row in found.tables["invoices"]] == [
+    assert [(row["month"], row["revenue"], row["cost"]) for row in tested.tables["invoices"]] == [
         (1, 29 * USD, 300_000),
         (2, 29 * USD, 30_000),
     ]
@@ -82,9 +82,9 @@ def test_nobody_is_told_of_refusals_who_had_none() -> None:
 
 def test_what_was_met_before_is_not_new() -> None:
     met = columns(brief(0, size=8), brief(1, size=3), brief(2, size=4, recorded=4), brief(35))
-    found = tried(met, "starter")
-    assert (found.share, "(never before)" in found.customers[0]["sentence"]) == (0, False)
-    assert found.censored == [{"code": "quota_exhausted", "customers": 1, "calls": 1, "still_refused": 1}]
+    tested = tried(met, "starter")
+    assert (tested.share, "(never before)" in tested.customers[0]["sentence"]) == (0, False)
+    assert tested.censored == [{"code": "quota_exhausted", "customers": 1, "calls": 1, "still_refused": 1}]
     wider = tried(met, "pro")
     assert wider.censored[0]["still_refused"] == 0
     assert any("1 customer met a refusal when they were recorded" in note for note in wider.notes)
@@ -92,13 +92,13 @@ def test_what_was_met_before_is_not_new() -> None:
 
 def test_two_sides_are_compared() -> None:
     rows = [brief(0, size=12), brief(0, account=1, size=9)]
-    found = tried(columns(*rows, accounts=2), "pro", "starter")
-    assert found.share == 0.5
-    assert found.sentence == (
+    tested = tried(columns(*rows, accounts=2), "pro", "starter")
+    assert tested.share == 0.5
+    assert tested.sentence == (
         "Of 2 calls of 2 customers, 1 are refused under B; 50 % of the customers meet a refusal that they "
         "never met under A. B bills 116.00 USD at a provider cost of 0.27 USD, A 516.00 USD at 0.63 USD."
     )
-    assert found.refusals == [{"code": "quota_exhausted", "recorded": 0, "a": 0, "b": 1}]
+    assert tested.refusals == [{"code": "quota_exhausted", "recorded": 0, "a": 0, "b": 1}]
 
 
 def test_it_agrees_with_the_back_test_of_the_same_recording() -> None:
@@ -117,8 +117,8 @@ def test_it_agrees_with_the_back_test_of_the_same_recording() -> None:
 @pytest.mark.slow
 def test_one_call_in_a_thousand_is_audited() -> None:
     many, policy = generated(40, 6_000, seed=4), policy_of({})
-    found = back_test_columns(many, [Side(policy.catalogue)], policy=policy, compiled=False)
-    (one,) = found.served
+    tested = back_test_columns(many, [Side(policy.catalogue)], policy=policy, compiled=False)
+    (one,) = tested.served
     assert 1_000 <= one.audit.calls < 1_300
     assert one.audit.unequal == 0
     # A wrong outcome would be found.
@@ -166,11 +166,11 @@ def test_what_is_left_out_is_told() -> None:
 
 def test_in_what_two_catalogues_differ_is_listed_first() -> None:
     dearer = changed(PLANS, {"plans.starter.price": "31 USD"}).model_copy(update={"name": "dearer"})
-    found = back_test_columns(columns(brief(0)), [Side(PLANS), Side(dearer)], compiled=False)
-    assert [(one["path"], one["a"], one["b"]) for one in found.tables["terms"]] == [
+    tested = back_test_columns(columns(brief(0)), [Side(PLANS), Side(dearer)], compiled=False)
+    assert [(one["path"], one["a"], one["b"]) for one in tested.tables["terms"]] == [
         ("plans.starter.price", "29 USD", "31 USD")
     ]
-    assert found.views()[0].title == "What B changes"
+    assert tested.views()[0].title == "What B changes"
     assert tried(columns(brief(0)), "starter").tables["terms"] == []
 
 
@@ -189,9 +189,9 @@ def test_names_of_sides_differ(prices: dict[str, str], name: str) -> None:
 
 def test_what_one_catalogue_leaves_out_holds_for_both() -> None:
     bare = PLANS.model_validate(PLANS.model_dump(exclude={"job_durations"}, exclude_unset=True))
-    found = back_test_columns(columns(brief(0)), [Side(bare), Side(PLANS)], compiled=False)
-    assert "A leaves out job_durations; both run as B states." in " ".join(found.notes)
-    assert found.terms == ()
+    tested = back_test_columns(columns(brief(0)), [Side(bare), Side(PLANS)], compiled=False)
+    assert "A leaves out job_durations; both run as B states." in " ".join(tested.notes)
+    assert tested.terms == ()
 
 
 def test_moves_and_own_plans() -> None:
@@ -211,19 +211,19 @@ def test_moves_and_own_plans() -> None:
 
 def test_money_is_exact_to_the_micro_dollar() -> None:
     many, policy = generated(5, 900, seed=9), policy_of({})
-    found = back_test_columns(many, [Side(policy.catalogue)], policy=policy, compiled=False)
-    rows = found.tables["invoices"]
-    assert sum(row["cost"] for row in rows) == found.served[0].cost.sum()
+    tested = back_test_columns(many, [Side(policy.catalogue)], policy=policy, compiled=False)
+    rows = tested.tables["invoices"]
+    assert sum(row["cost"] for row in rows) == tested.served[0].cost.sum()
     assert Policy().catalogue.plans["pro"].price == 129 * USD
 
 
 def test_frames_have_days_and_dollars() -> None:
     pytest.importorskip("pandas")
-    found = tried(columns(brief(0, size=8), brief(1, size=3), brief(35)), "starter")
-    assert found.frame()["revenue"].tolist() == [58]
-    assert found.frame(integers=True)["revenue"].tolist() == [58 * USD]
-    assert found.frame("days")["day"][0].isoformat() == "2026-09-02T00:00:00+00:00"
-    assert found.frame("invoices")["cost"].tolist() == [0.24, 0.03]
-    assert found.frame("invoices")["ends"][0].isoformat() == "2026-10-01T00:00:00+00:00"
-    assert repr(found).startswith("<ColumnBackTest: ")
-    assert found.sentence in found._repr_html_()
+    tested = tried(columns(brief(0, size=8), brief(1, size=3), brief(35)), "starter")
+    assert tested.frame()["revenue"].tolist() == [58]
+    assert tested.frame(integers=True)["revenue"].tolist() == [58 * USD]
+    assert tested.frame("days")["day"][0].isoformat() == "2026-09-02T00:00:00+00:00"
+    assert tested.frame("invoices")["cost"].tolist() == [0.24, 0.03]
+    assert tested.frame("invoices")["ends"][0].isoformat() == "2026-10-01T00:00:00+00:00"
+    assert repr(tested).startswith("<ColumnBackTest: ")
+    assert tested.sentence in tested._repr_html_()

@@ -341,9 +341,9 @@ def test_a_price_that_only_b_does_not_know_is_not_taken_for_nothing() -> None:
 
 def test_nobody_is_assumed_to_leave_and_that_is_said() -> None:
     compared = compare(population(accounts=1), FLAT, TIGHT, policy=CALENDAR, replications=2)
-    said = "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal."
-    assert compared.notes[0] == said
-    assert said in compared._repr_html_()
+    assumption = "Nobody is assumed to leave, or to buy another plan, because of a price or a refusal."
+    assert compared.notes[0] == assumption
+    assert assumption in compared._repr_html_()
     assert (
         "Further tables: margins, needs, more of differences; frame(NAME) has one." in compared._repr_html_()
     )

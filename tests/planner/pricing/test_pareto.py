@@ -21,14 +21,14 @@ GRID = {
 }
 
 
-def found() -> Frontier:
+def small() -> Frontier:
     return pareto(population(), FLAT, GRID, policy=CALENDAR, replications=2)
 
 
 def test_points_told_by_hand() -> None:
     margins = {
         (p["plans.flat.cost_ceiling"], p["plans.flat.price"]): (p["margin"] / USD, p["blocked"], p["best"])
-        for p in found().points
+        for p in small().points
     }
     # 10 customers, who cost 3.60 USD each, or 1.50 USD where the ceiling blocks them all.
     assert margins == {
@@ -43,8 +43,8 @@ def test_points_told_by_hand() -> None:
 
 def test_one_choice_that_is_best_is_told_once() -> None:
     prices = {"plans.flat.price": GRID["plans.flat.price"]}
-    found = pareto(population(), FLAT, prices, policy=CALENDAR, replications=2)
-    alone, ax = found.sentence, found.plot("frontier", new_figure().subplots())
+    answer = pareto(population(), FLAT, prices, policy=CALENDAR, replications=2)
+    alone, ax = answer.sentence, answer.plot("frontier", new_figure().subplots())
     assert "1 of 3 points is not beaten" in " ".join(ax.get_title(loc) for loc in ("left", "center", "right"))
     assert alone.startswith("One of 3 choices is not beaten: ")
     assert " to " not in alone.removesuffix(".")
@@ -52,14 +52,14 @@ def test_one_choice_that_is_best_is_told_once() -> None:
 
 def test_that_nobody_is_blocked_is_not_certain() -> None:
     bound = 1 - 0.025 ** (1 / 20)  # ten customers, twice
-    for point in found().points:
+    for point in small().points:
         edges = (point["blocked_low"], point["blocked_high"], point["of"])
         assert edges == pytest.approx((0, bound, 20) if point["blocked"] == 0 else (1 - bound, 1, 20))
 
 
 def test_changes_are_to_the_catalogue_as_it_is() -> None:
     # As it is: a price of 4 USD without a ceiling that binds, a margin of 4 USD.
-    assert [round(p["change"] / USD, 6) for p in found().points] == [11, 21, 31, -10, 0, 10]
+    assert [round(p["change"] / USD, 6) for p in small().points] == [11, 21, 31, -10, 0, 10]
 
 
 def test_who_leaves_earns_nothing_at_any_point() -> None:
@@ -80,13 +80,13 @@ def test_who_leaves_is_told_by_the_catalogue_as_it_is_however_many_are_tried() -
 
 def test_prices_alone_are_not_simulated_again() -> None:
     with mock.patch.object(module, "simulate_sides", wraps=module.simulate_sides) as simulate:
-        found()
+        small()
     # Two ceilings and the catalogue as it is, in each of two replications.
     assert [len(call.args[0]) for call in simulate.call_args_list] == [3, 3]
 
 
 def test_values_have_a_column_for_each_path() -> None:
-    (view,) = found().views()
+    (view,) = small().views()
     assert view.headings[:3] == ("not beaten", "flat cost ceiling", "flat price")
     assert view.rows[0][:3] == ("yes", "10.00 USD", "5.00 USD")
     ending_alike = [f"plans.{plan}.quotas.briefs.limit" for plan in ("flat", "pro")]
@@ -109,7 +109,7 @@ def test_quotas_are_set_by_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("grid", "told"),
+    ("grid", "message"),
     [
         ({}, "at least one path"),
         ({"plans.flat.price": []}, "at least one path"),
@@ -120,43 +120,43 @@ def test_quotas_are_set_by_path() -> None:
         ({"plans.flat.price": ["1 USD"] * 50, "plans.flat.page_cap": [1] * 50}, "2,500 points are more than"),
     ],
 )
-def test_wrong_grids(grid: dict[str, list[object]], told: str) -> None:
+def test_wrong_grids(grid: dict[str, list[object]], message: str) -> None:
     with pytest.raises(BadInput) as error:
         pareto(population(), FLAT, grid)
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert not str(error.value).startswith("grid: plans")
 
 
 def test_the_plot_joins_what_is_not_beaten() -> None:
-    ax = found().plot("frontier", new_figure().subplots())
+    ax = small().plot("frontier", new_figure().subplots())
     line = next(line for line in ax.lines if line.get_linestyle() == "--")
     assert list(line.get_xdata()) == [0, 100]
 
 
 def test_what_blue_means_stands_above_the_names_and_not_in_the_title() -> None:
-    ax = found().plot("frontier", new_figure().subplots())
-    (said,) = (text for text in ax.texts if text.get_text() == "not beaten")
+    ax = small().plot("frontier", new_figure().subplots())
+    (label,) = (text for text in ax.texts if text.get_text() == "not beaten")
     numbered = {text.get_color() for text in ax.texts if text.get_text().startswith("1")}
-    assert numbered == {said.get_color()}
+    assert numbered == {label.get_color()}
     titles = " ".join(ax.get_title(loc) for loc in ("left", "center", "right"))
     assert "points are not beaten; the best margin" in " ".join(titles.split())
 
 
 def test_the_plot_names_points_by_their_values_and_the_values_once() -> None:
-    ax = found().plot("frontier", new_figure().subplots())
-    *points, said = (text.get_text() for text in ax.texts)
-    assert said.startswith("named by\nflat.")
+    ax = small().plot("frontier", new_figure().subplots())
+    *points, label = (text.get_text() for text in ax.texts)
+    assert label.startswith("named by\nflat.")
     assert ax.texts[-1].get_horizontalalignment() == "left"  # beside the Axes, where it covers no point
     assert points
     assert not any("flat." in point for point in points)
     numbers = [point for point in points if point.isdigit()]
     assert numbers == [point.partition(":")[0] for point in points if ":" in point]
-    assert len(numbers) == sum(row["best"] for row in found().tables["points"])
+    assert len(numbers) == sum(row["best"] for row in small().tables["points"])
 
 
 def test_long_paths_leave_the_axes_and_the_title_their_room() -> None:
     long = "flat.quotas.keyword_brief_refreshes.limit"
-    rows = [row | {"point": row["point"].replace("flat.price", long)} for row in found().tables["points"]]
+    rows = [row | {"point": row["point"].replace("flat.price", long)} for row in small().tables["points"]]
     ax = frontier(rows, "customers", new_figure().subplots())
     assert "flat.quotas.\nkeyword_brief_refreshes.\nlimit" in ax.texts[-1].get_text()
     assert max(map(len, ax.get_title().splitlines())) <= 48

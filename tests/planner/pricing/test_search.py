@@ -86,8 +86,10 @@ def test_whom_the_catalogue_as_it_is_refuses_is_told_beside_the_candidates() -> 
     # The allowance is 50 a week: one of ten asks for 51, and all were let pass when they were recorded.
     answer = search(columns(*[5] * 9, 51), PLANS, {PRICE: ["129 USD", "149 USD"]}, compiled=False)
     assert answer.now == (1, 10)
-    said = " 10 % of these customers meet one under the catalogue as it is, which is not quite the one that"
-    assert (answer.best, said in answer.sentence) == (None, True)
+    sentence = (
+        " 10 % of these customers meet one under the catalogue as it is, which is not quite the one that"
+    )
+    assert (answer.best, sentence in answer.sentence) == (None, True)
     assert "the catalogue as it is" not in search(columns(5), PLANS, {BRIEFS: [4]}, compiled=False).sentence
 
 

@@ -115,8 +115,8 @@ def test_every_flag_is_an_environment_variable(place: Path, monkeypatch: pytest.
 )  # fmt: skip
 def test_exit_codes(place: Path, text: str, code: int, message: str) -> None:
     (place / "bad.yaml").write_text(text)
-    found, out, err = run("bad.yaml")
-    assert found == code
+    exit_code, out, err = run("bad.yaml")
+    assert exit_code == code
     assert message in err
     assert err.count("\n") == 1
     assert ("Failed" in out) == (code == 1)

@@ -75,11 +75,11 @@ def test_a_gain_is_the_replications_saved() -> None:
     """Of a, a + b: the difference varies with b alone, a hundredth of the variance of a."""
     first = [float(value % 7) for value in range(49)]
     second = [value + (index // 7) / 10 for index, value in enumerate(first)]
-    found = compared(MetricSample("mean", first), MetricSample("mean", second), 0.95)
-    assert found.gain == pytest.approx(201.0)
-    assert found.gain_low is not None
-    assert found.gain_high is not None
-    assert 100 < found.gain_low < 201 < found.gain_high < 402
+    answer = compared(MetricSample("mean", first), MetricSample("mean", second), 0.95)
+    assert answer.gain == pytest.approx(201.0)
+    assert answer.gain_low is not None
+    assert answer.gain_high is not None
+    assert 100 < answer.gain_low < 201 < answer.gain_high < 402
 
 
 def test_replications_without_a_value_are_left_out_of_both(result: StudyResult) -> None:
@@ -109,9 +109,9 @@ def test_the_frame_without_a_name_is_what_the_sentence_tells(result: StudyResult
 def test_a_goal_is_a_metric(study: Make) -> None:
     goal = {"smallest": "toy.workers", "between": [1, 8], "such_that": "chance > 2%"}
     result = study(goal=goal, measure=[], replications=12).run()
-    ((name, shown),) = result.metrics.items()
+    ((name, metric),) = result.metrics.items()
     assert name.endswith(": toy.workers")
-    assert (shown["unit"], shown["value"]) == ("count", int(result.tables["goals"][0]["answer"]))
+    assert (metric["unit"], metric["value"]) == ("count", int(result.tables["goals"][0]["answer"]))
 
 
 def test_differences_of_one_unit_name_it(result: StudyResult) -> None:
@@ -260,13 +260,13 @@ def test_json_is_plain_and_the_same_twice(result: StudyResult, study: Make, toy:
 
 
 def test_tables_for_people(result: StudyResult) -> None:
-    shown = {view.title: view for view in result.views()}
-    comparison = next(row for row in shown["Comparisons"].rows if row[2] == "own")
+    views = {view.title: view for view in result.views()}
+    comparison = next(row for row in views["Comparisons"].rows if row[2] == "own")
     row = next(row for row in result.tables["differences"] if row["metric"] == "own")
     assert comparison[4] == units.gain(row["gain"], row["gain_low"], row["gain_high"])
     assert comparison[4].endswith(")")
-    assert shown["Smallest toy.workers such that chance > 2%"].rows[0][2] in ("found", "undecided")
-    assert shown["Points"].headings == ("point", "runs", "level", "own", "cost", "seen", "chance")
+    assert views["Smallest toy.workers such that chance > 2%"].rows[0][2] in ("found", "undecided")
+    assert views["Points"].headings == ("point", "runs", "level", "own", "cost", "seen", "chance")
 
 
 def test_figures_of_what_is_the_same_at_every_point_say_so(study: Make) -> None:

@@ -49,9 +49,9 @@ def test_replications_until_a_precision_is_met(study: Make, confidence: float, m
     precision = {"of": ["level"], "relative": 0.05, "max_replications": most}
     factors = {"toy.workers": [1, 100]}
     result = study(factors=factors, replications=4, precision=precision, confidence=confidence).run()
-    found = counts(result)
-    assert found["workers=100"] == 30  # the first stage
-    assert 30 < found["workers=1"] < most
+    runs = counts(result)
+    assert runs["workers=100"] == 30  # the first stage
+    assert 30 < runs["workers=1"] < most
     precise, row = 0.05 / 1.05, result.tables["points"][0]
     assert (row["high"] - row["low"]) / 2 <= precise * row["mean"]
     tight = precision | {"relative": 0.0001, "max_replications": 9}

@@ -59,10 +59,10 @@ class OtherWorld(World):
 
 
 def test_two_replications_are_simulated_where_nothing_is_drawn() -> None:
-    said: list[str] = []
-    result = rs.run(world(), replications=50, progress=lambda share, text: said.append(text))
+    messages: list[str] = []
+    result = rs.run(world(), replications=50, progress=lambda share, text: messages.append(text))
     assert len(result.replications) == 50
-    assert said[-1] == "2 of 50 done"
+    assert messages[-1] == "2 of 2 done"
 
 
 @pytest.mark.parametrize("name", UNDRAWN)

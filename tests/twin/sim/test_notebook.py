@@ -102,8 +102,8 @@ def test_a_plot_shows_its_figure_at_the_end_of_a_cell(result: rs.Result) -> None
         rs.capacity.fit(domains=30).plot(),
         rs.capacity.sync_time(Sync(keywords=1000)).plot(),
     ):
-        for shown in (drawn, drawn.figure):
-            data, _ = DisplayFormatter().format(shown)
+        for displayed in (drawn, drawn.figure):
+            data, _ = DisplayFormatter().format(displayed)
             assert data["image/png"].startswith(b"\x89PNG")
 
 
@@ -224,13 +224,13 @@ def test_a_comparison_says_what_differs_and_what_is_paired() -> None:
 
 def test_no_wait_is_drawn_as_falling_by_more_than_all_of_it() -> None:
     row = {"metric": "jobs.crawl.wait.max", "unit": "duration", "a": 10, "b": 1, "difference": -9}
-    gone = row | {
+    ended = row | {
         "metric": "jobs.crawl.wait.p50",
         "a": 0,
         "difference": 1,
         "low": None,
     }  # nothing before
-    drawn = MetricComparison("a", "b", [row | {"low": -15, "high": -3}, gone]).plot()
+    drawn = MetricComparison("a", "b", [row | {"low": -15, "high": -3}, ended]).plot()
     assert drawn.get_title().replace("\n", " ").endswith("; 1 without a percentage not drawn")
     assert [list(line.get_xdata()) for line in drawn.lines][:2] == [[-100, -30], [-90]]
 
@@ -238,8 +238,8 @@ def test_no_wait_is_drawn_as_falling_by_more_than_all_of_it() -> None:
 def test_the_title_counts_all_that_is_not_drawn() -> None:
     row = {"metric": "calls", "unit": "count", "a": 10, "b": 1, "difference": -9, "low": None, "high": None}
     drawn = MetricComparison("a", "b", [row] * 14 + [row | {"a": 0}]).plot()
-    said = "15 metrics of 15 changed; 2 that changed less and 1 without a percentage not drawn"
-    assert drawn.get_title().replace("\n", " ") == said
+    title = "15 metrics of 15 changed; 2 that changed less and 1 without a percentage not drawn"
+    assert drawn.get_title().replace("\n", " ") == title
 
 
 def test_one_metric_is_compared_by_its_name(result: rs.Result) -> None:

@@ -158,14 +158,14 @@ def test_counts_have_the_interval_of_counts() -> None:
 
 
 def test_every_count_and_share_that_people_read_has_its_interval() -> None:
-    found = result(*TWO).tables
-    for view in run_views(found):
+    answer = result(*TWO).tables
+    for view in run_views(answer):
         if view.title not in ("Waits for a worker", "Delays of webhook deliveries"):
             for row in view.rows:
                 for heading, cell in zip(view.headings[view.words :], row[view.words :], strict=True):
                     exact = heading == "limit" or cell.endswith("USD")  # stated; the same in both worlds
                     assert exact or "±" in cell or " to " in cell, (view.title, heading, cell)
-    for row in found["totals"]:
+    for row in answer["totals"]:
         assert row["what"] == "provider_cost" or row["low"] < row["value"] < row["high"], row["what"]
 
 
@@ -177,13 +177,13 @@ def test_clients_and_endpoints_together_have_the_interval_of_their_sum() -> None
         replication(0, 0, 0, calls=both, endpoints=[*ends, {**ends[0], "endpoint": "erp"}]),
         replication(1, 14, 4),
     ]
-    found = Result("quickstart", 1, worlds).tables
-    granted, refused = found["operations"]
+    answer = Result("quickstart", 1, worlds).tables
+    granted, refused = answer["operations"]
     assert (granted["count"], granted["low"], granted["high"]) == counted([15, 14])
     assert (refused["outcome"], refused["count"]) == ("refused", 3)
-    (attempt,) = found["attempts"]
+    (attempt,) = answer["attempts"]
     assert (attempt["sent"], attempt["sent_low"], attempt["sent_high"]) == counted([20, 10])
-    (code,) = found["codes"]
+    (code,) = answer["codes"]
     assert (code["check"], code["code"], code["share"]) == (4, "quota_exhausted", 1)
 
 
@@ -395,11 +395,11 @@ def test_what_is_no_result_is_bad_input(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in COLUMNS if name != "notes"])
 def test_every_table_is_a_frame(name: str) -> None:
-    found = result(*TWO)
-    frame = getattr(found, name)
+    answer = result(*TWO)
+    frame = getattr(answer, name)
     assert list(frame.columns) == [column.replace("_uusd", "_usd") for column in COLUMNS[name]]
-    assert list(found.frame(name, integers=True).columns) == list(COLUMNS[name])
-    assert len(frame) == len(found.tables[name])
+    assert list(answer.frame(name, integers=True).columns) == list(COLUMNS[name])
+    assert len(frame) == len(answer.tables[name])
     assert list(getattr(Result("empty", 1, []), name).columns) == list(frame.columns)
 
 
@@ -444,14 +444,14 @@ def test_a_quantile_has_one_value_in_tables_and_metrics() -> None:
         for job in one.jobs.values():
             job["wait"] = waits.to_plain()
         made.append(one)
-    found = Result("x", 1, made)
-    (row,) = found.tables["jobs"]
+    answer = Result("x", 1, made)
+    (row,) = answer.tables["jobs"]
     for name in ("p50", "p95", "p99"):
         ends = (row[f"wait_{name}"], row[f"wait_{name}_low"], row[f"wait_{name}_high"])
-        assert ends == found.metric(f"jobs.rank_run.wait.{name}")
+        assert ends == answer.metric(f"jobs.rank_run.wait.{name}")
     assert row["wait_p50"] == 40
-    delays = {one["quantile"]: (one["delay"], one["low"], one["high"]) for one in found.tables["delays"]}
+    delays = {one["quantile"]: (one["delay"], one["low"], one["high"]) for one in answer.tables["delays"]}
     assert delays
-    (endpoint,) = {one["endpoint"] for one in found.tables["delays"]}
+    (endpoint,) = {one["endpoint"] for one in answer.tables["delays"]}
     for quantile, name in ((0.5, "p50"), (0.95, "p95"), (1, "max")):
-        assert delays[quantile] == found.metric(f"endpoints.{endpoint}.delay.{name}")
+        assert delays[quantile] == answer.metric(f"endpoints.{endpoint}.delay.{name}")

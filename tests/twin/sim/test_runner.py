@@ -185,13 +185,13 @@ def test_a_pilot_takes_a_metric_between_samples(tiny: ModuleType) -> None:
 
 
 def test_progress_goes_from_nothing_to_all(tiny: ModuleType) -> None:
-    told: list[tuple[float | None, str]] = []
-    run(tiny.scenario(), progress=lambda *what: told.append(what), world=tiny.TinyWorld)
-    shares = [share for share, _ in told if share is not None]
+    messages: list[tuple[float | None, str]] = []
+    run(tiny.scenario(), progress=lambda *what: messages.append(what), world=tiny.TinyWorld)
+    shares = [share for share, _ in messages if share is not None]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0.0, 1.0)
     assert len(shares) > 100
-    assert {text for _, text in told} == {f"{done} of 3 done" for done in range(4)}
+    assert {text for _, text in messages} == {f"{done} of 3 done" for done in range(4)}
 
 
 @pytest.mark.slow
@@ -277,8 +277,8 @@ def whole() -> Result:
 
 
 def test_the_numbers_of_a_whole_world_add_up(whole: Result) -> None:
-    for found in whole.scalars:
-        value = {name: number or 0.0 for name, number in found.items()}
+    for values in whole.scalars:
+        value = {name: number or 0.0 for name, number in values.items()}
         calls = value["calls.accepted"] + value["refusals.total"]
         assert calls == value["calls.total"] == value["clients.ci.total"] > 1000
         assert (
@@ -298,8 +298,8 @@ def test_the_numbers_of_a_whole_world_add_up(whole: Result) -> None:
 
 
 def test_a_warm_up_keeps_the_numbers_of_a_whole_world_adding_up() -> None:
-    (found,) = run(Scenario.parse(WHOLE).replace(warm_up="1d"), replications=1).scalars
-    value = {name: number or 0.0 for name, number in found.items()}
+    (values,) = run(Scenario.parse(WHOLE).replace(warm_up="1d"), replications=1).scalars
+    value = {name: number or 0.0 for name, number in values.items()}
     assert value["calls.accepted"] + value["refusals.total"] == value["calls.total"]
     events = value["deliveries.acknowledged"] + value["deliveries.lost"] + value["deliveries.pending"]
     assert events == value["deliveries.events"] > 0

@@ -133,8 +133,8 @@ def test_what_was_paused_down_or_disabled_comes_back() -> None:
 def test_keywords_of_a_list_that_is_gone_are_left_alone() -> None:
     world = make("at: 1h, do: remove_keywords, account: acme, count: 3")
     actor = world.actors["acme"]
-    gone = actor.lists[actor.domains[0]][0]
-    world.at(world.start, lambda: world.app_call(actor, "keyword_lists.delete", None, id=gone))
+    deleted = actor.lists[actor.domains[0]][0]
+    world.at(world.start, lambda: world.app_call(actor, "keyword_lists.delete", None, id=deleted))
     # The list of the first domain held 20 slots, and three keywords of the second go.
     assert around(world, HOUR, used) == ((20, 20), (14, 26))
 
@@ -224,10 +224,10 @@ def test_domains_that_are_added_at_once_are_as_if_they_had_been_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [{"domains": 4}, {"domains": ["new.example"]}, {"keywords": 3}, {"scans": [{}]}]
+    "fields", [{"domains": 4}, {"domains": ["new.example"]}, {"keywords": 3}, {"scans": [{}]}]
 )
-def test_what_is_added_is_the_same_in_a_scenario_that_was_written_and_read(said: dict[str, Any]) -> None:
-    added = json.dumps([{"at": "1d", "do": "add_domains", "account": "us", **said}])
+def test_what_is_added_is_the_same_in_a_scenario_that_was_written_and_read(fields: dict[str, Any]) -> None:
+    added = json.dumps([{"at": "1d", "do": "add_domains", "account": "us", **fields}])
     stated = Scenario.parse(GROWING % (2, "all") + f"timeline: {added}\n")
     read = Scenario.parse(stated.model_dump_json())
     assert (read, read.model_dump_json()) == (stated, stated.model_dump_json())

@@ -231,13 +231,13 @@ pools: {{rank_run: {{capacity: 1, duration: 4m, failure_rate: {failing}}}}}
 
 @pytest.mark.slow
 def test_with_fewer_worlds_it_is_said_what_was_not_tried() -> None:
-    said: list[str] = []
+    sentence: list[str] = []
     scenario = Scenario.parse(DOWN)
     asked = why(
-        scenario, [1], "endpoints.erp.lost", progress=lambda _, text: said.append(text), max_worlds=50
+        scenario, [1], "endpoints.erp.lost", progress=lambda _, text: sentence.append(text), max_worlds=50
     )
     assert asked.worlds < 80
-    assert said[39] == "40 worlds of about 50"
+    assert sentence[39] == "40 worlds of about 50"
     assert "parameter" in asked.fields()["untried"][-1]
     assert asked.sentence.endswith("; a larger --max-worlds tries more.")
     assert asked.change is not None
@@ -255,12 +255,12 @@ def test_all_that_a_disabled_endpoint_loses_is_told_and_that_it_may_be_enabled_a
     """Five events are lost as it is disabled at night; of the next four nights none is sent."""
     asked = why(Scenario.parse(DOWN), [1], "endpoints.erp.lost > 15")
     assert asked.losses == Losses("erp", 30, 25, (3 * HOUR + 30 * MINUTE,), 5)
-    said = (
+    sentence = (
         "By the end of the run erp loses 30 events, of which 25 came while its endpoint was disabled. "
         "Enabled again as the outage ends "
         "(timeline: {at: 3h30m, do: edit_endpoint, receiver: erp, enabled: true}), it loses 5."
     )
-    assert said in asked.sentence
+    assert sentence in asked.sentence
     enabled = next(change for change in asked.changes if change.path == "scenario.timeline[0]")
     assert enabled.sentence.startswith("scenario.timeline[0] nothing → {at: 3h30m, do: edit_endpoint")
     assert enabled.holds
@@ -422,7 +422,7 @@ def test_what_was_asked_is_told_with_its_value(asked: str, value: float, words: 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "sentence"),
     [
         ("refusals.slot_limit_exceded", "did you mean 'refusals.slot_limit_exceeded'"),
         ("slots.acme.used", "it may fall again"),
@@ -431,8 +431,8 @@ def test_what_was_asked_is_told_with_its_value(asked: str, value: float, words: 
         ("refusals.total < 5", "expected METRIC or METRIC > VALUE"),
     ],
 )
-def test_what_cannot_be_asked(text: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said.replace("(", r"\(")):
+def test_what_cannot_be_asked(text: str, sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence.replace("(", r"\(")):
         Question.parse(text)
 
 

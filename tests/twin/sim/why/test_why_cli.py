@@ -31,12 +31,12 @@ def test_why_of_a_directory_is_why_of_the_file(tmp_path: Path) -> None:
     assert ran.exit_code == 0
     answer = Result.load(out).why(ASKED, futures=2)
     assert answer.to_json() == rs_run(file).why(ASKED, futures=2).to_json()
-    told = [
+    result = [
         CliRunner().invoke(cli.app, ["why", str(run), ASKED, "--futures", "2", "--json"])
         for run in (out, file)
     ]
-    assert [one.exit_code for one in told] == [0, 0]
-    first, second = (json.loads(one.stdout) for one in told)
+    assert [one.exit_code for one in result] == [0, 0]
+    first, second = (json.loads(one.stdout) for one in result)
     assert first == second
     assert (first["kind"], first["version"]) == ("why", 1)
     assert first["tables"]["changes"][0]["parameter"] == "scenario.clients.crawls.every"
@@ -48,6 +48,6 @@ def test_why_of_a_directory_is_why_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_results_is_refused(tmp_path: Path) -> None:
-    told = CliRunner().invoke(cli.app, ["why", str(tmp_path), ASKED])
-    assert told.exit_code == 2
-    assert "expected what `ranksim run --out` writes" in told.stderr
+    result = CliRunner().invoke(cli.app, ["why", str(tmp_path), ASKED])
+    assert result.exit_code == 2
+    assert "expected what `ranksim run --out` writes" in result.stderr
