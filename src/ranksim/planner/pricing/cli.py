@@ -353,6 +353,7 @@ def search(
 def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> "list[Side]":
     """Return A, and B where two plans or catalogues are named, or moves; `own`: A's plans are the accounts'.
 
+    Moves are B's, but for those of plans that a single catalogue does not sell: under it nobody is on them.
     Raises BadInput.
     """
     from ranksim.planner.pricing.catalogues import catalogue_of
@@ -361,10 +362,12 @@ def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: boo
     if len(plans) > 2 or len(names) > 2:
         raise BadInput("back-test: expected at most two plans and two catalogues, A's and B's")
     on = ["", *plans] if own and len(plans) < 2 else plans or [""]
-    count = max(len(on), len(names), 2 if moves else 1)
     catalogues = [catalogue_of(name) for name in names]
+    unsold = {old: new for old, new in moves.items() if old not in catalogues[0].plans}
+    first = unsold if len(names) == 1 else {}
+    count = max(len(on), len(names), 1 if moves == first else 2)
     return [
-        Side(catalogues[min(n, len(names) - 1)], on[min(n, len(on) - 1)], moves if n == count - 1 else {})
+        Side(catalogues[min(n, len(names) - 1)], on[min(n, len(on) - 1)], moves if n else first)
         for n in range(count)
     ]
 
