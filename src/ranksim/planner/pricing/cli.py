@@ -353,7 +353,7 @@ def search(
 def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: bool) -> "list[Side]":
     """Return A, and B where two plans or catalogues are named, or moves; `own`: A's plans are the accounts'.
 
-    Moves are B's, but for those of plans that a single catalogue does not sell: under it nobody is on them.
+    Moves are B's, and A's where they are of plans that its catalogue does not sell: nobody is on these there.
     Raises BadInput.
     """
     from ranksim.planner.pricing.catalogues import catalogue_of
@@ -364,10 +364,9 @@ def sides_of(plans: list[str], names: list[str], moves: dict[str, str], own: boo
     on = ["", *plans] if own and len(plans) < 2 else plans or [""]
     catalogues = [catalogue_of(name) for name in names]
     unsold = {old: new for old, new in moves.items() if old not in catalogues[0].plans}
-    first = unsold if len(names) == 1 else {}
-    count = max(len(on), len(names), 1 if moves == first else 2)
+    count = max(len(on), len(names), 1 if moves == unsold else 2)
     return [
-        Side(catalogues[min(n, len(names) - 1)], on[min(n, len(on) - 1)], moves if n else first)
+        Side(catalogues[min(n, len(names) - 1)], on[min(n, len(on) - 1)], moves if n else unsold)
         for n in range(count)
     ]
 
