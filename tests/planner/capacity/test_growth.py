@@ -254,8 +254,12 @@ def test_what_has_gone_grows_no_more(goes: str, whole: int, held: int) -> None:
     scenario = joined(removal).replace(accounts={"acme": {"further": (big,)}})
     month = 31 * 400  # µUSD of a word
     assert costs(scenario, "1,1,1,1,2") == [5020 * month] * whole + [20 * month] * (4 - whole) + [40 * month]
-    pro = [month.sizes["pro"].fits for month in fit(scenario, growth="1,1,1,1,2").months]
+    answer = fit(scenario, growth="1,1,1,1,2")
+    pro = [month.sizes["pro"].fits for month in answer.months]
     assert pro == [False] * held + [True] * (5 - held)
+    (when,) = (view for view in answer.views() if view.title == "When each plan fits")
+    spans = {row[0]: row[1] for row in when.rows}
+    assert (spans["pro"], spans["agency"]) == (f"from month {held + 1}", "in all 5 months")
 
 
 def test_of_a_growth_in_time_the_first_month_is_told_as_it_is() -> None:

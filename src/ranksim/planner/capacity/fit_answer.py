@@ -17,7 +17,7 @@ from ranksim.planner.capacity.growth import (
     growth_sentence,
     growth_verdict,
     months_view,
-    until_view,
+    when_view,
 )
 from ranksim.planner.capacity.later import LATER, LaterSizes, later_sentence, later_view
 from ranksim.planner.capacity.limits import CAPABILITY_OF, MOST, SPEND, Limit
@@ -276,7 +276,7 @@ class Fit(ReadyAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people: a row a plan, what breaks first, and the use of each limit."""
-        in_time = [until_view(self.months), months_view(self.months)] if self.months else []
+        in_time = [when_view(self.months), months_view(self.months)] if self.months else []
         later = [later_view(self.later)] if self.later else []
         return [*in_time, self._plans_view(), *later, self._first_view(), self._limits_view()]
 

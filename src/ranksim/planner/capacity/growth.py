@@ -187,20 +187,19 @@ def months_view(months: Sequence[GrownMonth]) -> View:
     return View("Month by month", headings, 2, rows, note)
 
 
-def until_view(months: Sequence[GrownMonth]) -> View:
-    """Return until when each plan fits as a table for people, and what it breaks then."""
-    rows = []
-    for plan in months[0].sizes:
-        end = fits_until(plan, months)
-        helped = next((month for month in months[:end] if month.sizes[plan].helps), None)
-        until = f"month {end}" if end < len(months) else f"all {end} months"
-        rows.append(
-            (
-                plan,
-                until if end else "no month",
-                ", ".join(months[end].sizes[plan].breaks) if end < len(months) else units.text(None),
-                units.text(None if helped is None else helped.month),
-            )
-        )
-    headings = ("plan", "fits until", "what breaks then", "add-ons from month")
-    return View("Until when each plan fits", headings, 3, tuple(rows))
+def when_view(months: Sequence[GrownMonth]) -> View:
+    """Return when each plan fits as a table for people, and what it breaks in the first month without."""
+    headings = ("plan", "fits", "what breaks otherwise", "add-ons from month")
+    return View("When each plan fits", headings, 3, tuple(_when(plan, months) for plan in months[0].sizes))
+
+
+def _when(plan: str, months: Sequence[GrownMonth]) -> tuple[str, ...]:
+    spans = [[*group] for fits, group in groupby(months, lambda month: month.sizes[plan].fits) if fits]
+    lacking = next((month.sizes[plan].breaks for month in months if not month.sizes[plan].fits), ())
+    helped = next((month.month for month in months if month.sizes[plan].helps), None)
+    return (
+        plan,
+        ", ".join(_span(group, months[-1]) for group in spans) or "in no month",
+        ", ".join(lacking) or units.text(None),
+        units.text(helped),
+    )
