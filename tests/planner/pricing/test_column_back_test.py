@@ -14,7 +14,7 @@ from ranksim.core.clock import DAY, instant
 from ranksim.core.contract.facts import Spend
 from ranksim.core.contract.policy import Policy, shipped_catalogue
 from ranksim.core.errors import BadInput
-from ranksim.planner.fleet.rows import READ, CallRow, to_records
+from ranksim.planner.fleet.rows import READ, UNSTATED, CallRow, to_records
 from ranksim.planner.pricing.audit import audit, sample
 from ranksim.planner.pricing.back_test import back_test
 from ranksim.planner.pricing.column_back_test import ColumnBackTest, back_test_columns
@@ -88,6 +88,24 @@ def test_what_was_met_before_is_not_new() -> None:
     wider = tried(met, "pro")
     assert wider.censored[0]["still_refused"] == 0
     assert any("1 customer met a refusal when they were recorded" in note for note in wider.notes)
+
+
+def test_a_refusal_without_a_recorded_reason_was_met_before_at_its_own_call() -> None:
+    calls = [brief(day, size=8, recorded=recorded) for day, recorded in ((0, 0), (1, UNSTATED), (8, 0))]
+    met = tried(columns(*calls), "starter")
+    assert (met.share, "(never before)" in met.customers[0]["sentence"]) == (0, False)
+    assert met.refusals == [
+        {"code": "quota_exhausted", "recorded": 0, "a": 1},
+        {"code": "reason not recorded", "recorded": 1, "a": 0},
+    ]
+    assert met.censored == [{"code": "reason not recorded", "customers": 1, "calls": 1, "still_refused": 1}]
+    said = "The reason of 1 call refused when recorded was not recorded: to be refused there again counts as"
+    assert any(note.startswith(said) for note in met.notes)
+    # Refused where it was served when recorded: that is new.
+    elsewhere = tried(
+        columns(calls[0], replace(calls[1], recorded=0), brief(9, recorded=UNSTATED)), "starter"
+    )
+    assert (elsewhere.share, elsewhere.censored[0]["still_refused"]) == (1, 0)
 
 
 def test_two_sides_are_compared() -> None:

@@ -20,9 +20,11 @@ from typer.testing import CliRunner
 
 from ranksim.cli import app
 from ranksim.core.callers.recordings import RecordingRule
+from ranksim.core.contract.facts import Decision
 from ranksim.core.errors import BadInput
+from ranksim.planner.fleet.rows import UNSTATED
 from ranksim.planner.pricing.columns import Columns
-from ranksim.planner.pricing.importing import columns_of
+from ranksim.planner.pricing.importing import columns_of, recorded_outcome
 from ranksim.planner.pricing.recording import Recording, read_recording, read_rules
 
 ROOT = Path(__file__).parents[3]
@@ -163,6 +165,7 @@ def test_the_code_of_a_refusal_is_that_of_its_column_or_its_response(tmp_path: P
     words = ["price", "import", str(tmp_path / "alone.csv"), "--columns", str(tmp_path / "alone.parquet")]
     text = CliRunner().invoke(app, words).stdout
     assert ("Note: of 1 refused call nobody says the error code" in text) is (alone.code == "")
+    assert recorded_outcome(alone) == (Decision.QUOTA_EXHAUSTED if alone.code else UNSTATED)
 
 
 def test_a_rule_makes_up_only_what_was_not_recorded(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from ranksim.core.clock import DAY, instant
 from ranksim.core.contract.facts import Spend
 from ranksim.core.contract.policy import shipped_catalogue
 from ranksim.core.errors import BadInput
-from ranksim.planner.fleet.rows import CallRow, to_records
+from ranksim.planner.fleet.rows import UNSTATED, CallRow, to_records
 from ranksim.planner.pricing.columns import ColumnAccount, Columns, read_columns, save_columns
 from ranksim.planner.pricing.demand import Demand
 from ranksim.planner.pricing.search import search
@@ -70,6 +70,9 @@ def test_a_refusal_that_was_met_before_is_not_new() -> None:
     grid = {BRIEFS: [4]}
     assert search(columns(*[5] * 9), PLANS, grid, compiled=False).best is None
     assert search(columns(*[5] * 9, recorded=4), PLANS, grid, compiled=False).best is not None
+    unstated = search(columns(*[5] * 9, recorded=UNSTATED), PLANS, grid, compiled=False)
+    assert unstated.best is not None
+    assert any(note.startswith("The reason of 9 calls refused when recorded") for note in unstated.notes)
 
 
 def test_none_is_allowed() -> None:

@@ -36,6 +36,12 @@ NOT_FOUND = 9
 FAULTY = 10
 """The outcome of a recorded call that was faulty, and stays so."""
 
+UNSTATED = 11
+"""What is recorded of a call that was refused where no code says why."""
+
+CODELESS = (402, 403, 409)
+"""The statuses of refusals that no status tells from one another."""
+
 REFUSED = (LIMITED, 1, 2, 3, 4, 5, 6)
 """The outcomes that are refusals, in the order in which a call meets them."""
 

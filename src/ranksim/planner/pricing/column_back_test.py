@@ -19,7 +19,15 @@ from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, CallRow, I
 from ranksim.planner.pricing import recorded_sides as recorded
 from ranksim.planner.pricing.audit import Audit, audit, sample
 from ranksim.planner.pricing.catalogues import CHANGES, terms_view
-from ranksim.planner.pricing.column_run import BilledMonths, ColumnRun, newly_refused, refusals_of, tally
+from ranksim.planner.pricing.column_run import (
+    KINDS,
+    BilledMonths,
+    ColumnRun,
+    newly_refused,
+    refusals_of,
+    tally,
+    unstated_notes,
+)
 from ranksim.planner.pricing.columns import Columns, read_columns
 from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
 from ranksim.report import units
@@ -38,12 +46,14 @@ MOST_SHOWN = 20
 class ServedSide:
     """What the accounts of columns got under one side: arrays with a row an account, money in µUSD.
 
-    `refused` counts calls by outcome; `days` has rows (account, day, activity, outcome, calls).
+    `refused` counts calls by kind as in `KINDS`, `again` those of them whose reason was not recorded when
+    they were refused before; `days` has rows (account, day, activity, outcome, calls).
     """
 
     side: Side
     sold: tuple[Sold, ...]
     refused: Integers
+    again: Integers
     billed: BilledMonths
     revenue: Integers
     days: Integers
@@ -60,7 +70,8 @@ class ServedSide:
 class ColumnBackTest(RecordedAnswer):
     """Recorded calls in columns under one side or two, customer by customer.
 
-    `refused_then` counts the calls of each account that were refused when they were recorded, by outcome.
+    `refused_then` counts the calls of each account that were refused when they were recorded, by kind as in
+    `KINDS`.
     """
 
     TABLES = MappingProxyType(
@@ -81,7 +92,8 @@ class ColumnBackTest(RecordedAnswer):
     @property
     def share(self) -> float:
         """The share of accounts that meet a refusal under the last side that they never met before."""
-        before = self.served[0].refused if len(self.served) == 2 else self.refused_then
+        first, *others = self.served
+        before = first.refused if others else self.refused_then + first.again
         return float(newly_refused(self.served[-1].refused, before).mean())
 
     @property
@@ -116,6 +128,7 @@ class ColumnBackTest(RecordedAnswer):
             + (", although the catalogue lets some fail." if failing else "."),
             *self.assumed,
             *self.anchored,
+            *unstated_notes(self.refused_then),
             *self._gave_up(),
             *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
         )
@@ -174,7 +187,7 @@ class ColumnBackTest(RecordedAnswer):
             return f"{billed}, and none of your {calls:,} calls would have been refused."
         codes = ", ".join(
             f"{int(served.refused[row, k]):,} {OUTCOMES[o]}"
-            + (" (never before)" if not self.refused_then[row, k] else "")
+            + (" (never before)" if not self.refused_then[row, k] + served.again[row, k] else "")
             for k, o in enumerate(REFUSED)
             if served.refused[row, k]
         )
@@ -211,7 +224,7 @@ class ColumnBackTest(RecordedAnswer):
     def refusals(self) -> list[Row]:
         """Calls refused by code: as recorded, and under each side."""
         counts = [refused.sum(axis=0) for refused in (self.refused_then, *(s.refused for s in self.served))]
-        rows = zip((OUTCOMES[o] for o in REFUSED), *(of_side.tolist() for of_side in counts), strict=True)
+        rows = zip(KINDS, *(of_side.tolist() for of_side in counts), strict=True)
         columns = ("code", *self.columns_of_outcomes)
         return [dict(zip(columns, row, strict=True)) for row in rows if any(row[1:])]
 
@@ -219,11 +232,13 @@ class ColumnBackTest(RecordedAnswer):
     def censored(self) -> list[Row]:
         """By code: customers and calls that it refused when recorded, and customers it refuses still."""
         rows = []
-        for k, outcome in enumerate(REFUSED):
+        last = self.served[-1]
+        for k, code in enumerate(KINDS):
             then = self.refused_then[:, k]
             if then.any():
-                still = (then > 0) & (self.served[-1].refused[:, k] > 0)
-                row: Row = {"code": OUTCOMES[outcome], "customers": int((then > 0).sum())}
+                now = last.refused[:, k] if code in OUTCOMES else last.again.sum(axis=1)
+                still = (then > 0) & (now > 0)
+                row: Row = {"code": code, "customers": int((then > 0).sum())}
                 rows.append(row | {"calls": int(then.sum()), "still_refused": int(still.sum())})
         return rows
 
@@ -357,6 +372,7 @@ class _Test:
             side=run.side,
             sold=run.sold,
             refused=run.refused,
+            again=run.again,
             billed=billed,
             revenue=billed.months * run.monthly(run.policy.catalogue),
             days=_merged(self.days),

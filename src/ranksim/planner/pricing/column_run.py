@@ -12,10 +12,14 @@ from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy
 from ranksim.planner.fleet.offers import Sold, price_of, sold_of
 from ranksim.planner.fleet.recorded_fleet import RecordedFleet
-from ranksim.planner.fleet.rows import REFUSED, Integers, Records
+from ranksim.planner.fleet.rows import OUTCOMES, REFUSED, UNSTATED, Integers, Records
 from ranksim.planner.pricing.catalogues import check_customers, selling
 from ranksim.planner.pricing.columns import Columns, accounts_for, resold
 from ranksim.planner.pricing.recorded_sides import Side
+from ranksim.report import units
+
+KINDS = {OUTCOMES[outcome]: outcome for outcome in REFUSED} | {"reason not recorded": UNSTATED}
+"""The kinds of refusals by which calls are counted: codes and their outcomes; the last is recorded alone."""
 
 
 class BilledMonths(NamedTuple):
@@ -33,8 +37,9 @@ class BilledMonths(NamedTuple):
 class ColumnRun:
     """One side while the columns pass by, chunk after chunk; no job fails. Raises BadInput.
 
-    `sold` is what each account is sold, `refused` its calls refused so far, by kind as in `REFUSED`. `like`
-    is a run of another side of the same policy and seed, whose accounts need not be made again.
+    `sold` is what each account is sold, `refused` its calls refused so far, by kind as in `KINDS`, and
+    `again` those of them that were refused when recorded, nobody says why. `like` is a run of another side of
+    the same policy and seed, whose accounts need not be made again.
     """
 
     def __init__(
@@ -55,12 +60,13 @@ class ColumnRun:
         else:
             accounts = resold(like.fleet.accounts, self.sold)
         self.fleet: RecordedFleet = RecordedFleet(accounts, self.policy, seed, compiled=compiled)
-        self.refused = refusals_of(columns)
+        self.refused, self.again = refusals_of(columns), refusals_of(columns)
 
     def serve(self, chunk: Records) -> None:
         """Serve a chunk, fill in what its calls come to, and count those refused."""
         self.fleet.serve(chunk)
         tally(self.refused, chunk, "outcome")
+        tally(self.again, chunk[chunk["recorded"] == UNSTATED], "outcome")
 
     def billed(self) -> BilledMonths:
         """Return what the accounts came to, once the columns have passed."""
@@ -84,12 +90,12 @@ class ColumnRun:
 
 def refusals_of(columns: Columns) -> Integers:
     """Return room to count the calls refused, by account and kind."""
-    return np.zeros((len(columns.accounts), len(REFUSED)), dtype=np.int64)
+    return np.zeros((len(columns.accounts), len(KINDS)), dtype=np.int64)
 
 
 def tally(counts: Integers, chunk: Records, column: str) -> None:
     """Count refused calls by account and kind; `column` is "outcome", or "recorded" for those of then."""
-    for k, outcome in enumerate(REFUSED):
+    for k, outcome in enumerate(KINDS.values()):
         accounts = chunk["account"][chunk[column] == outcome]
         counts[:, k] += np.bincount(accounts, minlength=len(counts))
 
@@ -98,6 +104,16 @@ def newly_refused(refused: Integers, before: Integers) -> NDArray[np.bool_]:
     """Return which accounts meet a kind of refusal that they never met, of counts by account and kind."""
     newly: NDArray[np.bool_] = ((refused > 0) & (before == 0)).any(axis=1)
     return newly
+
+
+def unstated_notes(then: Integers) -> tuple[str, ...]:
+    """Say of how many calls refused `then`, by account and kind, nobody says why."""
+    calls = int(then[:, -1].sum())
+    note = (
+        f"The reason of {units.many(calls, 'call')} refused when recorded was not recorded: to be refused "
+        "there again counts as met before, whatever the reason."
+    )
+    return (note,) if calls else ()
 
 
 def sold_under(columns: Columns, side: Side) -> tuple[Sold, ...]:

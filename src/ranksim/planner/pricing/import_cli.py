@@ -97,14 +97,17 @@ def import_recording(
 
 def _without_codes(recording: "Recording") -> str:
     """Say how many calls were refused without an error code, by which a back-test knows refusals again."""
+    from ranksim.planner.fleet.rows import UNSTATED
+    from ranksim.planner.pricing.importing import recorded_outcome
     from ranksim.report import units
 
-    codeless = sum(call.status in (402, 403, 409) and not call.code for call in recording.calls)
+    codeless = sum(recorded_outcome(call) == UNSTATED for call in recording.calls)
     if not codeless:
         return ""
     return (
-        f"Note: of {units.many(codeless, 'refused call')} nobody says the error code, so a refusal of these "
-        "in a back-test counts as new; give codes, of a CSV as --columns-are error_code=COLUMN.\n"
+        f"Note: of {units.many(codeless, 'refused call')} nobody says the error code, so if a back-test "
+        "refuses such a call again, that counts as met before, whatever the reason; give codes, of a CSV as "
+        "--columns-are error_code=COLUMN.\n"
     )
 
 

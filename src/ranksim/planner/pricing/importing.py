@@ -26,11 +26,13 @@ from ranksim.core.rules.slots import fold
 from ranksim.core.service.bodies import BriefsBody, JobBody, KeywordsBody, RequestBody, ScanBody
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.planner.fleet.rows import (
+    CODELESS,
     FAULTY,
     LIMITED,
     NOT_FOUND,
     READ,
     REMOVE,
+    UNSTATED,
     WRITE,
     CallRow,
     Records,
@@ -278,6 +280,8 @@ def recorded_outcome(call: RecordedCall) -> int:
         return GRANTED
     if call.status == 429:
         return LIMITED
+    if not call.code and call.status in CODELESS:
+        return UNSTATED
     return OUTCOME_OF.get(call.code, NOT_FOUND if call.status == 404 else FAULTY)
 
 

@@ -30,7 +30,7 @@ from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance, tail
 from ranksim.planner.fleet.rows import OUTCOMES, REFUSED, Integers
 from ranksim.planner.pricing.catalogues import Moves, catalogue_of, unpriced
-from ranksim.planner.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally
+from ranksim.planner.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally, unstated_notes
 from ranksim.planner.pricing.columns import Columns, read_columns
 from ranksim.planner.pricing.demand import Amounts, Demand, demand_of
 from ranksim.planner.pricing.paired_metrics import with_ends
@@ -279,6 +279,7 @@ def search(
     )
     kinds = {spend.label for spend in Spend if spend in rounds.activities}
     assumed = (
+        *rounds.unstated,
         *assumed_notes(columns.specs, kinds, " of ranksim price import"),
         *anchored_notes(columns.specs, columns.start, base),
     )
@@ -312,7 +313,8 @@ def _better(left: Sequence[_Candidate], demand: Demand, risk: float, level: floa
 
 class _Rounds:
     """Serves the calls of some customers under several catalogues, round after round; `served` counts calls,
-    which are of some `activities`. The customers of all runs are made once: `like` is the first run.
+    which are of some `activities`; `unstated` is what to say of refusals in the last round. The customers of
+    all runs are made once: `like` is the first run.
     """
 
     def __init__(
@@ -322,6 +324,7 @@ class _Rounds:
         self.policy, self.seed, self.compiled = policy, seed, compiled
         self.like: ColumnRun | None = None
         self.served = 0
+        self.unstated: tuple[str, ...] = ()
         self.activities = set[int]()
 
     def narrow(
@@ -383,9 +386,11 @@ class _Rounds:
                 run.serve(calls)
             self.served += len(calls) * len(runs)
             self.activities.update(np.unique(calls["activity"]).tolist())
+        self.unstated = unstated_notes(recorded)
         for group, run in zip(groups, runs, strict=True):
-            newly = newly_refused(run.refused, recorded)[is_chosen]
-            meet = ((run.refused > 0) & (recorded == 0))[is_chosen].sum(axis=0)
+            before = recorded + run.again
+            newly = newly_refused(run.refused, before)[is_chosen]
+            meet = ((run.refused > 0) & (before == 0))[is_chosen].sum(axis=0)
             code = OUTCOMES[REFUSED[int(meet.argmax())]] if meet.any() else ""
             billed = run.billed()
             cost = billed.spend[is_chosen].sum(axis=1).astype(np.float64)
