@@ -313,3 +313,34 @@ def test_a_team_that_gets_a_key_and_domains_of_its_own_is_counted_from_its_month
 def test_of_fewer_domains_fewer_have_gone(which: int | tuple[str, ...]) -> None:
     removal = {"do": "remove_domains", "at": "40d", "domains": which}
     assert costs(joined(removal), "1,1,1,0.5,0.5") == [248_000, 248_000, 124_000, 62_000, 62_000]
+
+
+AGAIN = {"kind": "schedule", "account": "acme", "job": "rank_run", "at": "12:00", "spread": "20m"}
+BOUNDS = {"starts": "2026-06-10T00:00:00Z", "stops": "2026-09-20T00:00:00Z"}
+
+
+def test_a_client_counts_from_the_month_in_which_it_starts_to_the_one_in_which_it_stops() -> None:
+    """2 domains × 10 words × 31 nights × 400 µUSD, and as much at noon in months 4 to 7, as a year shows."""
+    scenario = joined().replace(clients={"noon": {**AGAIN, **BOUNDS}})
+    assert costs(scenario, ",".join(["1"] * 12)) == [248_000] * 3 + [496_000] * 4 + [248_000] * 5
+    assert costs(scenario, "1,1,1,2") == [248_000] * 3 + [992_000]
+    for month, clients, spent in (("05", {}, 248_000), ("07", {"noon": AGAIN}, 496_000)):
+        world_of = joined().replace(start=f"2026-{month}-01T00:00:00Z", length="31d", clients=clients)
+        assert rs.run(world_of).metric("spend.acme.max").mean == spent
+    (note,) = (note for note in fit(scenario, growth="1,1").notes if note.startswith("noon begins"))
+    assert note.endswith("; a growth in time counts it from month 4 on.")
+
+
+def test_a_cooldown_is_met_in_the_months_in_which_both_clients_run() -> None:
+    again = {**AGAIN, **BOUNDS, "at": "00:50"}
+    months = fit(joined().replace(clients={"again": again}), growth="1,1,1,1,1,1,1,1").months
+    breaks = [month.sizes["starter"].breaks for month in months]
+    assert breaks == [()] * 3 + [("cooldown of rank_run",)] * 4 + [()]
+
+
+def test_a_client_that_draws_counts_in_the_months_in_which_it_works() -> None:
+    """A brief each day: a month of 31 days has 31, of 30,000 µUSD each, in months 4 to 7."""
+    caller = {"kind": "caller", "account": "acme", "mix": {"keyword_briefs.create": 1}, "every": "1d"}
+    alone, *_ = costs(joined(), "1,1")
+    months = costs(joined().replace(clients={"briefs": {**caller, **BOUNDS}}), "1,1,1,1,1,1,1,1,1")
+    assert [cost - alone for cost in months] == [0] * 3 + [31 * 30_000] * 4 + [0] * 2

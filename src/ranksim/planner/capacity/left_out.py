@@ -50,11 +50,13 @@ def left_out_of(
     Worlds show it, in which no limit of a plan refuses anything but cooldowns do: one without either, and for
     each month in which the timeline changes something one with what it has changed until then, which goes on
     for two months more, of which one has 31 days. So a month has whole what is there when it begins or ends.
+    The same is done for a month in which one of those clients stops, or begins if it is not the first.
     Another shows how much of it is that what the account begins with is removed. Clients in Python of the
     user's, and what the timeline sets, are in none. Raises BadInput.
     """
     start = scenario.start
-    times = sorted(change.at.on(start) for change in changes)
+    edges = _edges(scenario, clients)
+    times = sorted([*edges, *(change.at.on(start) for change in changes)])
     months = list(dict.fromkeys(billing_month(start, at) for at in times))
     ends = max(scenario.end, months[-1][1] + 2 * MONTH if months else start + MONTH)
     world = _unlimited(scenario, account, ends - start)
@@ -64,7 +66,9 @@ def left_out_of(
     still = Uncounted()
     if clients:
         everything = _samples(_until(world, start, changes), account, ends)
-        still = _Worlds(_metrics(scenario), rest, everything, rest).beyond(start, ends)
+        same = min((billing_month(start, at)[0] for at in edges), default=ends)
+        if same > start:
+            still = _Worlds(_metrics(scenario), rest, everything, rest).beyond(start, same)
     by_month = {1: still}
     for begin, end in months:
         until = end + 2 * MONTH
@@ -79,6 +83,17 @@ def left_out_of(
         month = 1 + months_between(start, begin)
         by_month |= {month: _largest([before, during, still]), month + 1: still}
     return replace(_largest([Uncounted(), *by_month.values()]), by_month=by_month)
+
+
+def _edges(scenario: Scenario, clients: Collection[str]) -> list[Micros]:
+    """When some clients begin after the first month, or stop (µs)."""
+    start, edges = scenario.start, list[Micros]()
+    for client in map(scenario.clients.__getitem__, clients):
+        assert not isinstance(client, Python)
+        begins = client.starts.on(start)
+        edges += [begins] if begins >= start and months_between(start, begins) else []
+        edges += [] if client.stops is None else [client.stops.on(start)]
+    return edges
 
 
 class _Worlds(NamedTuple):

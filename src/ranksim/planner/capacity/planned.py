@@ -32,7 +32,16 @@ from ranksim.planner.capacity.assumed import SIZED, no_rank_runs
 from ranksim.planner.capacity.bursts import least_gaps
 from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_done
 from ranksim.planner.capacity.tracked import active_scans, lists_by_host, parts_of_account
-from ranksim.planner.capacity.workload import MONTH, JobStarts, Later, PlannedWork, Uncounted, Used, Workload
+from ranksim.planner.capacity.workload import (
+    EVERY_MONTH,
+    MONTH,
+    JobStarts,
+    Later,
+    PlannedWork,
+    Uncounted,
+    Used,
+    Workload,
+)
 from ranksim.report import units
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.scenario_fields import scenario_notes
@@ -80,6 +89,12 @@ class Recurring(NamedTuple):
         if self.client.stops is None:
             return None
         return len(list(self.occasions.times(self.client.starts.on(start), self.client.stops.on(start))))
+
+    def months(self, start: Micros) -> range:
+        """Return the months from `start` on, counted from 1, in which it is at work."""
+        first, stops = max(start, self.client.starts.on(start)), self.client.stops
+        end = EVERY_MONTH.stop if stops is None else 2 + months_between(start, stops.on(start) - 1)
+        return range(1 + months_between(start, first), end)
 
 
 class OwnAccount:
@@ -187,6 +202,8 @@ class OwnAccount:
         scans = active_scans(self.spec)
         work, starts = tuple(self._work()), tuple(self._starts())
         left_out, note = self._left_out(simulate)
+        edges = {edge for start in starts for edge in (start.months.start, start.months.stop)}
+        edges -= {1, EVERY_MONTH.stop}
         load = Workload(
             domains=self.domains,
             keywords=sum(part.domains * part.keywords for part in self.parts),
@@ -196,9 +213,11 @@ class OwnAccount:
             geographies=max((len(scan.geographies) for scan in scans), default=1),
             work=work,
             starts=starts,
-            gaps=least_gaps(
-                starts, self._running(), together=self.policy.assumptions.cooldown_scope == "account"
-            ),
+            gaps=self._gaps(starts),
+            gaps_since={
+                month: self._gaps([start for start in starts if month in start.months])
+                for month in (sorted(edges | {1}) if edges else ())
+            },
             lengths={
                 kind: max(pool.duration.durations)
                 for kind, pool in self.scenario.pools.items()
@@ -215,6 +234,10 @@ class OwnAccount:
         )
         return load.over(self.given.spread) if "spread" in self.done else load
 
+    def _gaps(self, starts: Sequence[JobStarts]) -> dict[str, Micros]:
+        together = self.policy.assumptions.cooldown_scope == "account"
+        return least_gaps(starts, self._running(), together=together)
+
     def _work(self) -> Iterator[PlannedWork]:
         """Yield the work of the billing month that has begun: as clients plan it, or as it is given."""
         start, replaced = self.now, self.replaced
@@ -225,8 +248,9 @@ class OwnAccount:
             for work in client.work:
                 if work.operation not in replaced:
                     yield PlannedWork(
-                        work.operation, work.count, 1, period, work.size, first, client.most(start)
-                    )
+                        work.operation, work.count, 1, period, work.size,
+                        first, client.most(start), client.months(start),
+                    )  # fmt: skip
         for part in self.parts:
             for own in work_done(self.given, part.domains, part.keywords, part.each, part.slots):
                 if own.operation in replaced:
@@ -241,14 +265,14 @@ class OwnAccount:
         if "rank_run" in replaced:
             yield replace(runs_of(self.given, self.domains), key=self._key(None))
         by_key = [
-            (client, occasions, starts)
-            for _, client, occasions, _, starts in self.recurring
-            if starts is not None and client.surface != "app"
+            (recurring.client, recurring.occasions, recurring.starts, recurring.months(start))
+            for recurring in self.recurring
+            if recurring.starts is not None and recurring.client.surface != "app"
         ]
         number = {host: at for at, host in enumerate(host for part in self.parts for host in part.hosts)}
-        again = math.lcm(*(occasions.period for _, occasions, _ in by_key))
+        again = math.lcm(*(occasions.period for _, occasions, *_ in by_key))
         end = min(MONTH, 2 * again) + max((client.starts.after(start) for client, *_ in by_key), default=0)
-        for client, occasions, starts in by_key:
+        for client, occasions, starts, months in by_key:
             if starts.operation in replaced or not starts.requests:
                 continue
             is_apart = client.surface == "graphql" and policy.graphql_cost == "separate"
@@ -264,6 +288,7 @@ class OwnAccount:
                 key=self._key(client.key) + ("/graphql" if is_apart else ""),
                 gap=starts.gap,
                 numbers=tuple(number[host] for host in starts.hosts if host in number),
+                months=months,
             )
 
     def _starts_of(self, hosts: Sequence[str]) -> tuple[JobStarts, ...]:
@@ -469,11 +494,15 @@ def _bounds(account: OwnAccount) -> Iterator[str]:
         name, client, occasions, work, _ = recurring
         if work and (begun := client.starts.after(start)):
             first = len(list(occasions.times(start + begun, start + MONTH)))
+            month = recurring.months(start).start
+            since = f"; a growth in time counts it from month {month} on" if month > 1 else ""
             yield (
-                f"{name} begins {format_duration(begun)} into the scenario: a whole month of it is "
-                f"counted, {-(-MONTH // occasions.period)} occasions, of which the first month has {first}."
+                f"{name} begins {format_duration(begun)} into the scenario: a whole month of it is counted, "
+                f"{-(-MONTH // occasions.period)} occasions, of which the first month has {first}{since}."
             )
         if client.stops is not None:
             end = format_duration(client.stops.after(start))
             most = units.many(recurring.most(start) or 0, "occasion")
-            yield f"{name} stops {end} into the scenario: a month has at most its {most}."
+            last = recurring.months(start)[-1:]
+            until = f"; a growth in time counts it until month {last[0]}" if last else ""
+            yield f"{name} stops {end} into the scenario: a month has at most its {most}{until}."

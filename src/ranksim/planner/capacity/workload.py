@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TypeVar
 
 from ranksim.core.callers.retry import Manners
 from ranksim.core.clock import DAY, HOUR, Micros
@@ -17,11 +18,17 @@ from ranksim.core.contract.parameters import Settings
 from ranksim.core.contract.plans import SpendLabel
 from ranksim.core.contract.policy import Policy
 
+T = TypeVar("T")
+
 MONTH = 31 * DAY
 """The longest billing month (µs)."""
 
 TRIES = Manners().max_tries
 """How often the clients of a scenario call before they give up, unless it says otherwise."""
+
+
+EVERY_MONTH = range(1, 1 << 31)
+"""The months from now on, counted from 1, of what nobody begins or ends."""
 
 
 Number = int | Fraction
@@ -34,8 +41,8 @@ class PlannedWork:
 
     `size` is what one comes to: pages, questions, or for keywords that are added slots. `first` is when in
     the present billing month the first occasion falls (µs), None where nobody says; `most` is how many
-    occasions there are in all, None without end. Of a workload that has
-    grown, `each` and `size` are what there is on average.
+    occasions there are in all, None without end; `months` are those from now on in which there are any. Of a
+    workload that has grown, `each` and `size` are what there is on average.
     """
 
     operation: SpendLabel
@@ -45,6 +52,7 @@ class PlannedWork:
     size: Number = 1
     first: Micros | None = None
     most: int | None = None
+    months: range = EVERY_MONTH
 
     def count(self, period: Micros, since: Micros | None = None) -> Number:
         """How many there are in a period (µs) at most, or in the one from `since` in the present month on."""
@@ -59,6 +67,10 @@ class PlannedWork:
 
     def _at_most(self, occasions: int) -> int:
         return occasions if self.most is None else min(occasions, self.most)
+
+    def in_month(self, number: int) -> PlannedWork:
+        """The same in a month from now on: if it is not the first, from its beginning on."""
+        return self if number == 1 or self.first is None else replace(self, first=self.first % self.per)
 
     @property
     def gap(self) -> Micros:
@@ -110,7 +122,8 @@ class JobStarts:
     The domains are those of some `numbers`, counted from 0, and without any the account's first.
     They are spread evenly over `spread` (µs), with the API key of a name; each takes so many `calls` of the
     expensive class, and each call is tried `tries` times at most. With a `gap` (µs) they are requests that
-    go one after the other, so long after the reply before.
+    go one after the other, so long after the reply before. `months` are those from now on, counted from 1, in
+    which there are any.
     """
 
     kind: SpendLabel
@@ -122,6 +135,7 @@ class JobStarts:
     key: str = ""
     gap: Micros | None = None
     numbers: tuple[int, ...] = ()
+    months: range = EVERY_MONTH
 
     def domain(self, index: int) -> tuple[int, int]:
         """Return which domain is started as the one of an index: its number, and as which of its copies.
@@ -170,9 +184,9 @@ class Workload:
 
     Of the `keywords` that they track together one takes `each` slots at most, counted over all its scans.
     `starts` is when jobs are started, by the calendar, for long enough to see every occasion; each key stands
-    for `keys` of them. By kind of job `gaps` has the least time between two starts of a domain (µs), and
-    `lengths` how long one takes, where that is not what the catalogue says. Rank
-    runs of all domains are to be started within `start_within` (µs).
+    for `keys` of them. By kind of job `gaps` has the least time between two starts of a domain (µs), which is
+    what `gaps_since` has from a month from now on, and `lengths` how long one takes, where that is not what
+    the catalogue says. Rank runs of all domains are to be started within `start_within` (µs).
     `name` is the account's, `plan` the one it has, `used` what it used of this month; `notes` tell what is
     not counted, and `left_out` how much that is. `later` is what it is once a timeline has set something.
     """
@@ -186,6 +200,7 @@ class Workload:
     work: tuple[PlannedWork, ...] = ()
     starts: tuple[JobStarts, ...] = ()
     gaps: Mapping[str, Micros] = field(default_factory=dict)
+    gaps_since: Mapping[int, Mapping[str, Micros]] = field(default_factory=dict)
     lengths: Mapping[str, Micros] = field(default_factory=dict)
     start_within: Micros = HOUR
     keys: int = 1
@@ -222,11 +237,17 @@ class Workload:
         )
 
     def in_month(self, number: int) -> Workload:
-        """The same in a month from now on, counted from 1; of what is used already only that one knows."""
+        """The same in a month from now on, counted from 1: of what is used already only that one knows."""
         by_month = self.left_out.by_month
-        since = max((month for month in by_month if month <= number), default=None)
-        left_out = self.left_out if since is None else replace(by_month[since], by_month=by_month)
-        return replace(self, used=self.used if number == 1 else None, left_out=left_out)
+        left_out = replace(_latest(by_month, number, self.left_out), by_month=by_month)
+        return replace(
+            self,
+            work=tuple(work.in_month(number) for work in self.work if number in work.months),
+            starts=_of_month(self.starts, number),
+            gaps=_latest(self.gaps_since, number, self.gaps),
+            used=self.used if number == 1 else None,
+            left_out=replace(left_out, starts=_of_month(left_out.starts, number)),
+        )
 
     def of_domains(self, domains: int) -> Workload:
         """The same with so many domains, in proportion: what they track and have done grows as they do.
@@ -256,6 +277,15 @@ class Workload:
                 planned = replace(planned, each=planned.each * grown)
             work.append(planned)
         return replace(self, keywords=total, slots=math.ceil(self.slots * grown), work=tuple(work))
+
+
+def _latest(since: Mapping[int, T], number: int, otherwise: T) -> T:
+    """Return what there is since the last month up to that one."""
+    return since.get(max((month for month in since if month <= number), default=0), otherwise)
+
+
+def _of_month(starts: Iterable[JobStarts], number: int) -> tuple[JobStarts, ...]:
+    return tuple(start for start in starts if number in start.months)
 
 
 def _over(starts: Iterable[JobStarts], spread: Micros) -> tuple[JobStarts, ...]:
