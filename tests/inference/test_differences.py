@@ -55,6 +55,40 @@ def test_counts_that_differ_much_have_students_interval() -> None:
     assert (answer.mean, answer.low, answer.high) == pytest.approx(student, rel=0.08, abs=0.8)
 
 
+@pytest.mark.parametrize("kind", ["amount", "count"])
+def test_an_effect_that_five_pairs_show_is_no_chance(kind: Kind) -> None:
+    """The interval began at -4.8, below what any of the pairs came near."""
+    answer = compared(MetricSample(kind, [8.0, 16.0, 11, 15.0, 14.0]), MetricSample(kind, [2.0, 2, 1, 1, 2]))
+    assert answer.difference == pytest.approx(11.2)
+    assert answer.low is not None
+    assert answer.low > 0
+
+
+def test_no_difference_is_farther_than_both_sides_leave_possible() -> None:
+    """More than all of a time cannot be won, nor a wait fall by more than there was."""
+    some, none = [1.0, 0.9, 0.95, 0.2, 0.1], [0.0] * 5
+    b, a = MetricSample("fraction", some), MetricSample("fraction", none)
+    assert (compared(b, a).low, compared(b, a).high) == (0.0, 1.0)
+    assert (compared(a, b).low, compared(a, b).high) == (-1.0, 0.0)
+    waits = compared(MetricSample("quantile", some), MetricSample("quantile", none))
+    assert waits.low == 0.0
+
+
+@pytest.mark.parametrize("count", [5, 10])
+def test_planted_differences_of_waits_are_covered(count: int) -> None:
+    """200 worlds whose waits are exponential, all longer by 100 s to 140 s, most by less."""
+    source, kept = random.Random(15), 0
+    for _ in range(200):
+        first = [source.expovariate(1 / 300) for _ in range(count)]
+        second = [wait + 100 + min(40, source.expovariate(1 / 10)) for wait in first]
+        answer = compared(MetricSample("amount", second), MetricSample("amount", first))
+        assert answer.low is not None
+        assert answer.high is not None
+        assert answer.low > 0
+        kept += answer.low <= 110 - 10 * math.exp(-4) <= answer.high
+    assert kept >= scipy.stats.binom.ppf(0.01, 200, 0.95)
+
+
 def test_shares_are_those_of_all_trials() -> None:
     first = MetricSample("share", [0.5, 0.1], [10, 30])
     second = MetricSample("share", [0.2, 0.1], [10, 30])

@@ -1,13 +1,17 @@
 """Comparison of two points, replication by replication, on common random numbers.
 
-Of amounts and durations, Student's interval of the differences of pairs (A. M. Law and W. D. Kelton,
-"Simulation Modeling and Analysis", the paired-t method). Differences of counts and of shares are rare where
-two inputs are nearly alike, and pairs then agree by luck: how much more often A than B, and B than A, are two
-counts, each with its interval (`counts`), and the difference combines them by how they vary together. Of few
-pairs that all differ a mean's interval can reach farther; on each side the farther end is given.
+Of amounts and durations, the interval of a mean (`means`) of the differences of pairs, which are independent
+even where their sides are not (A. M. Law, "Simulation Modeling and Analysis", ch. 10, paired t).
+Differences of counts and of shares are rare where two inputs are nearly alike, and pairs then agree by luck:
+how much more often A than B, and B than A, are two counts, each with its interval (`counts`), and the
+difference combines them by how they vary together. Of few pairs that all differ a mean's interval can reach
+farther; on each side the farther end is given.
 Sources: R. G. Newcombe, "Improved confidence intervals for the difference between binomial proportions based
 on paired data", Statistics in Medicine 17, 1998, p. 2635-2650 (method 10); G. Y. Zou and A. Donner,
 "Construction of confidence limits about effect measures", Statistics in Medicine 27, 2008, p. 1693-1702.
+
+No end lies beyond what the intervals of both sides leave possible, which end at 0, and of shares at 1: one
+that cannot be is moved to one that can.
 
 All assume independent pairs. Amounts that agree in every pair have no interval, and counts that do are taken
 to differ, if ever, by one at a time.
@@ -50,13 +54,30 @@ def compared(b: MetricSample, a: MetricSample, level: float = LEVEL) -> PairedDi
     if not b.values:
         return PairedDifference(None, None, None, None, None, None, None, None, 0)
     values, others = b.observed, a.observed
-    won = estimate_gain(values, others, level)
     if b.kind == "share" and b.trials is not None and a.trials is not None:
-        (hits, of), (other_hits, other_of) = b.hits, a.hits
-        return PairedDifference(*_shares(hits, of, other_hits, other_of, level), *won, len(values))
-    pairs = [value - other for value, other in zip(values, others, strict=True)]
-    difference = excess(pairs, level) if b.kind == "count" else interval(MetricSample("mean", pairs), level)
-    return PairedDifference(fmean(others), fmean(values), *difference, *won, len(values))
+        difference = _shares(*b.hits, *a.hits, level)
+    else:
+        pairs = [value - other for value, other in zip(values, others, strict=True)]
+        of_pairs = MetricSample("mean", pairs)
+        difference = excess(pairs, level) if b.kind == "count" else interval(of_pairs, level)
+    of_b, of_a = interval(b, level), interval(a, level)
+    won = estimate_gain(values, others, level)
+    return PairedDifference(of_a.mean, of_b.mean, *_possible(difference, of_b, of_a), *won, len(values))
+
+
+def _possible(difference: Estimate, b: Estimate, a: Estimate) -> Estimate:
+    """A difference without what the intervals of both sides leave no room for."""
+    mean, low, high = difference
+    if low is None or high is None:
+        return difference
+    (b_low, b_high), (a_low, a_high) = _ends(b), _ends(a)
+    return Estimate(mean, max(low, b_low - a_high), min(high, b_high - a_low))
+
+
+def _ends(of: Estimate) -> tuple[float, float]:
+    """The ends of an interval, or its mean twice where there are none."""
+    mean = of.mean or 0.0
+    return mean if of.low is None else of.low, mean if of.high is None else of.high
 
 
 def _paired(first: MetricSample, second: MetricSample) -> tuple[MetricSample, MetricSample]:
@@ -83,8 +104,8 @@ def _shares(
     other_hits: Sequence[float],
     other_of: Sequence[float],
     level: float,
-) -> tuple[float, float, float, float | None, float | None]:
-    """Both shares of all trials, and their difference with its interval.
+) -> Estimate:
+    """Estimate the difference of the shares of all trials.
 
     A share of all trials is a ratio of means; what a replication adds to it is what its hits are above the
     share of its trials (W. G. Cochran, "Sampling Techniques", 3rd edition, 1977, 6.4). With as many trials in
@@ -98,9 +119,7 @@ def _shares(
         for hit, trials, other, other_trials in zip(hits, of, other_hits, other_of, strict=True)
     ]
     _, low, high = excess(excesses, level)
-    if low is None or high is None:
-        return other_share, share, share - other_share, None, None
-    return other_share, share, share - other_share, max(-1.0, low / size), min(1.0, high / size)
+    return Estimate(share - other_share, low and low / size, high and high / size)
 
 
 def excess(differences: Sequence[float], level: float = LEVEL) -> Estimate:
