@@ -307,7 +307,7 @@ def test_tables_are_shown_on_request(tmp_path: Path) -> None:
 
 def test_a_table_that_no_answer_has_is_refused_at_once() -> None:
     code, text, err = told("back-test", "not there", "--tables", "invoice", COLUMNS="300")
-    names = "terms, invoices, refusals, changes, calls, censored, customers"
+    names = "terms, invoices, refusals, changes, calls, censored, customers, days"
     expected = f"expected all or one of {names}, found 'invoice'; did you mean 'invoices'?"
     assert (code, text, err) == (2, "", f"ranksim: --tables: {expected}\n")
 
@@ -316,7 +316,9 @@ def test_the_answer_to_a_question_is_not_lost_where_it_lacks_a_table(tmp_path: P
     words = ["back-test", str(EXAMPLES / "trace.jsonl"), "--plan", "pro", "--tables", "censored"]
     code, text, err = told(*words, COLUMNS="300")
     assert (code, text.startswith("Of 16 calls replayed"), err) == (0, True, "")
-    assert text.endswith("\n\nNo rows to show: censored; this answer has invoices.\n")
+    assert text.endswith("\n\nNo rows to show: censored; this answer has invoices, calls.\n")
+    code, text, _ = told(*words[:-1], "calls", COLUMNS="300")
+    assert ("\nCalls\n" in text, text.count("jobs.create")) == (True, 2)  # also where none of them changes
 
 
 @pytest.mark.parametrize("command", ASKED)

@@ -245,3 +245,18 @@ def test_frames_have_days_and_dollars() -> None:
     assert tested.frame("invoices")["ends"][0].isoformat() == "2026-10-01T00:00:00+00:00"
     assert repr(tested).startswith("<ColumnBackTest: ")
     assert tested.sentence in tested._repr_html_()
+
+
+def test_invoices_and_days_are_shown_on_request() -> None:
+    many = columns(*(brief(day, n, size=11) for n in range(40) for day in (0, 8, 35)), accounts=40)
+    views = {view.table: view for view in tried(many, "pro", "starter").views()}
+    invoices, days = views["invoices"], views["days"]
+    assert [row[:4] for row in invoices.rows[:5]] == [
+        ("A", "a0", "pro", "1"), ("A", "a0", "pro", "2"),
+        ("B", "a0", "starter", "1"), ("B", "a0", "starter", "2"), ("A", "a1", "pro", "1"),
+    ]  # fmt: skip
+    assert (len(invoices.rows), invoices.note, invoices.folded) == (60, "The first 60 of 160.", True)
+    assert days.rows[0] == ("a0", "2026-09-01", "keyword_briefs", "quota_exhausted", "1")
+    assert (len(days.rows), days.note) == (60, "Most calls first. The first 60 of 120.")
+    assert views["customers"].note == "Most refused first. The first 20 of 40."
+    assert "days" not in {view.table for view in tried(many, "pro").views()}

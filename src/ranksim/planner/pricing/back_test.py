@@ -147,7 +147,7 @@ class BackTest(RecordedAnswer):
         }
 
     def views(self) -> list[View]:
-        """The answer as tables for people; of the calls, those that change."""
+        """The answer as tables for people; of the calls, those that change first."""
         words = {"side": "text", "account": "text", "plan": "text", "month": "count"}
         money = dict.fromkeys(MONEY, "money")
         note = "Price and add-ons of whole billing months."
@@ -158,13 +158,15 @@ class BackTest(RecordedAnswer):
         views += of_table("changes", views_of("Changes", self.changes, columns))
         columns = {"id": "text", "at": "instant", "account": "text", "operation": "text", "change": "text"}
         names = self.columns_of_outcomes
-        changed = [
+        ranked = sorted(self.calls, key=lambda row: not row["change"])
+        most = max(recorded.MOST_LISTED, sum(bool(row["change"]) for row in self.calls))
+        calls = [
             row | {name: row[f"{name}_code"] or units.text(row[name]) for name in names}
-            for row in self.calls
-            if row["change"]
+            for row in ranked[:most]
         ]
         columns |= dict.fromkeys(names, "text")
-        return views + of_table("calls", views_of("Calls that change", changed, columns), folded=True)
+        note = recorded.first_note(len(ranked), most, "Those that change first.")
+        return views + of_table("calls", views_of("Calls", calls, columns, note), folded=True)
 
 
 def back_test(

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 
@@ -154,7 +155,7 @@ class ColumnBackTest(RecordedAnswer):
             "terms": [change.row() for change in self.terms],
             "customers": self.customers,
             "invoices": list(self._invoices()),
-            "days": list(self._days()),
+            "days": [row for name, served in self._by_letter() for row in self._days(name, served.days)],
             "refusals": self.refusals,
             "censored": self.censored,
             "left_out": recorded.reason_rows(self.left_out),
@@ -197,9 +198,9 @@ class ColumnBackTest(RecordedAnswer):
         )
 
     def _invoices(self) -> Iterator[Row]:
-        for name, served in self._by_letter():
-            billed = served.billed
-            for row, account in enumerate(self.columns.accounts):
+        for row, account in enumerate(self.columns.accounts):
+            for name, served in self._by_letter():
+                billed = served.billed
                 count = int(billed.months[row])
                 for month in range(count):
                     ends = int(billed.ends[row, month])
@@ -208,17 +209,16 @@ class ColumnBackTest(RecordedAnswer):
                     bill = recorded.bill_of(int(served.revenue[row]) // count, int(billed.spend[row, month]))
                     yield invoice | {"plan": served.sold[row][0]} | bill
 
-    def _days(self) -> Iterator[Row]:
-        for name, served in self._by_letter():
-            for account, day, activity, outcome, calls in served.days.tolist():
-                yield {
-                    "side": name,
-                    "account": self.columns.accounts[account].name,
-                    "day": _date(day),
-                    "operation": ACTIVITIES[activity],
-                    "code": OUTCOMES[outcome],
-                    "calls": calls,
-                }
+    def _days(self, name: str, days: Integers) -> Iterator[Row]:
+        for account, day, activity, outcome, calls in days.tolist():
+            yield {
+                "side": name,
+                "account": self.columns.accounts[account].name,
+                "day": _date(day),
+                "operation": ACTIVITIES[activity],
+                "code": OUTCOMES[outcome],
+                "calls": calls,
+            }
 
     @property
     def refusals(self) -> list[Row]:
@@ -254,8 +254,22 @@ class ColumnBackTest(RecordedAnswer):
         customers.sort(key=_calls_refused, reverse=True)
         columns = {"account": "text", "sentence": "text"}
         title = f"Customers under {self.last}"
-        most = views_of(title, customers[:MOST_SHOWN], columns, "Most refused first.")
-        return views + of_table("customers", most, folded=not any(map(_calls_refused, customers)))
+        note = recorded.first_note(len(customers), MOST_SHOWN, "Most refused first.")
+        most = views_of(title, customers[:MOST_SHOWN], columns, note)
+        views += of_table("customers", most, folded=not any(map(_calls_refused, customers)))
+        columns = {"side": "text", "account": "text", "plan": "text", "month": "count", "calls": "count"}
+        count = sum(int(served.billed.months.sum()) for served in self.served)
+        rows = list(islice(self._invoices(), recorded.MOST_LISTED))
+        columns |= dict.fromkeys(MONEY, "money")
+        invoices = views_of("Invoices", rows, columns, recorded.first_note(count))
+        views += of_table("invoices", invoices, folded=True)
+        days = self.served[-1].days
+        most_calls = days[np.argsort(-days[:, 4], kind="stable")[: recorded.MOST_LISTED]]
+        columns = dict.fromkeys(("account", "day", "operation", "code"), "text") | {"calls": "count"}
+        title = f"Days with refusals under {self.last}"
+        note = recorded.first_note(len(days), order="Most calls first.")
+        refused = views_of(title, list(self._days(self.last, most_calls)), columns, note)
+        return views + of_table("days", refused, folded=True)
 
 
 def _calls_refused(customer: Row) -> int:

@@ -36,6 +36,8 @@ from ranksim.report.tables import View, of_table
 MOST_NAMED = 4
 """Of more accounts than these it is told how many they are."""
 
+MOST_LISTED = 60
+"""Calls, invoices and days that are shown to people, unless more of them change."""
 
 DRAWN = {
     "pages that crawls find": {JobKind.CRAWL, JobKind.SITE_OPTIMIZATION},
@@ -245,6 +247,11 @@ def assumed_notes(
             "--seed draws others."
         )
     return tuple(notes)
+
+
+def first_note(count: int, most: int = MOST_LISTED, order: str = "") -> str:
+    """Say in which `order` rows are shown and, where there are more, of how many they are the first."""
+    return " ".join(filter(None, (order, f"The first {most} of {count:,}." if count > most else "")))
 
 
 REASONS = TableSpec(columns=("reason", "calls"))
