@@ -109,6 +109,6 @@ HEADINGS = {
     "upper": "share at most",
     "revenue": "revenue (invoices)",
     **{f"{what}{side}": f"{what.replace('_', ' ')}{side.upper()}"
-       for what in ("", "under_", "potential_") for side in "ab"},
+       for what in ("", "under_", "potential_", "revenue_", "margin_") for side in "ab"},
 }  # fmt: skip
 """Columns whose name alone does not say whose money it is, and those of two sides."""

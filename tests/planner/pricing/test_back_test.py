@@ -405,7 +405,7 @@ def test_the_plot_shows_refusals(tmp_path: Path) -> None:
     assert all(tick == int(tick) for tick in ax.get_xticks())
     calm = back_test(recorded(tmp_path, brief(0)), on("pro"))
     assert (calm.plots, calm.notes[0].partition("No call is ")[2]) == (
-        (),
+        ("margins",),
         "refused, as recorded or replayed.",
     )
 

@@ -39,7 +39,7 @@ WRITTEN = {
     "compare": {"margin.png", "limits.png", "percentiles.png"},
     "break-even": {"prices.png"},  # of one plan the ceiling is one dot
     "pareto": {"frontier.png"},
-    "back-test": {"outcomes.png"},
+    "back-test": {"margins.png", "outcomes.png"},
 }
 
 

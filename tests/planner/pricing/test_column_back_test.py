@@ -260,3 +260,29 @@ def test_invoices_and_days_are_shown_on_request() -> None:
     assert (len(days.rows), days.note) == (60, "Most calls first. The first 60 of 120.")
     assert views["customers"].note == "Most refused first. The first 20 of 40."
     assert "days" not in {view.table for view in tried(many, "pro").views()}
+
+
+def test_margins_of_customers_are_shown_and_drawn() -> None:
+    # Briefs of 0.03 USD for one month: 5 by a0, 20 by a1, of which starter lets no more than ten pass.
+    calls = columns(*(brief(0, 0) for _ in range(5)), *(brief(0, 1) for _ in range(20)), accounts=2)
+    calls = replace(calls, end=START + 20 * DAY)
+    both, one = tried(calls, "starter", "pro"), tried(calls, "pro")
+    changes = [("a0", 28_850_000, 128_850_000, 100 * USD), ("a1", 28_700_000, 128_400_000, 99_700_000)]
+    assert [
+        (row["account"], row["margin_a"], row["margin_b"], row["change"]) for row in both.margins
+    ] == changes
+    assert [row["account"] for row in one.margins] == ["a1", "a0"]
+    view = next(view for view in both.views() if view.title == "Margins of customers")
+    headings = ("account", "revenue A", "revenue B", "margin A", "margin B", "change")
+    assert (view.headings, view.table, view.note) == (headings, "customers", "Changed most first.")
+    assert (
+        both.plot("margins").get_title() == "Margin of all customers: 57.55 USD under A, 257.25 USD under B"
+    )
+    assert one.plot().get_title() == "Margin of all customers: 257.25 USD under A"  # nothing is refused
+
+
+def test_margins_are_the_same_of_a_recording_and_its_columns() -> None:
+    recording = read_recording(EXAMPLES / "trace.jsonl")
+    sides = [Side(PLANS, "starter"), Side(PLANS, "pro")]
+    columned = back_test_columns(columns_of(recording), sides, compiled=False)
+    assert back_test(recording, sides).margins == columned.margins

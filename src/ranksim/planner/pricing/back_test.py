@@ -80,6 +80,11 @@ class BackTest(RecordedAnswer):
     invoices: tuple[Row, ...]
 
     @property
+    def billed(self) -> tuple[Row, ...]:
+        """What is billed by side and account, a row a month."""
+        return self.invoices
+
+    @property
     def changes(self) -> list[Row]:
         """The calls whose outcome changes, counted by kind, operation and codes."""
         before, after = self.columns_of_outcomes[-2:]

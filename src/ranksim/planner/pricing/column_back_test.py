@@ -39,9 +39,6 @@ from ranksim.report.tables import View, of_table
 MONEY = ("revenue", "cost", "margin")
 """The columns of customers and invoices that are money."""
 
-MOST_SHOWN = 20
-"""Customers whose sentence is shown to people; all are in the tables."""
-
 
 @dataclass(frozen=True, slots=True)
 class ServedSide:
@@ -162,6 +159,11 @@ class ColumnBackTest(RecordedAnswer):
             "unmodelled": recorded.reason_rows(self.columns.unmodelled),
         }
 
+    @property
+    def billed(self) -> list[Row]:
+        """What is billed by side and account."""
+        return self.customers
+
     @cached_property
     def customers(self) -> list[Row]:
         """A row a customer and side, with the sentence that one would send them."""
@@ -244,7 +246,7 @@ class ColumnBackTest(RecordedAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people; of the customers, those with the most calls refused."""
-        views = terms_view("terms", self.terms) + self.refusals_view()
+        views = terms_view("terms", self.terms) + self.margins_view("customers") + self.refusals_view()
         columns = {"code": "text", "customers": "count", "calls": "count", "still_refused": "count"}
         title = "Demand that old limits cut short"
         cut = views_of(title, self.censored, columns, "At least; see the notes.")
@@ -254,8 +256,8 @@ class ColumnBackTest(RecordedAnswer):
         customers.sort(key=_calls_refused, reverse=True)
         columns = {"account": "text", "sentence": "text"}
         title = f"Customers under {self.last}"
-        note = recorded.first_note(len(customers), MOST_SHOWN, "Most refused first.")
-        most = views_of(title, customers[:MOST_SHOWN], columns, note)
+        note = recorded.first_note(len(customers), recorded.MOST_SHOWN, "Most refused first.")
+        most = views_of(title, customers[: recorded.MOST_SHOWN], columns, note)
         views += of_table("customers", most, folded=not any(map(_calls_refused, customers)))
         columns = {"side": "text", "account": "text", "plan": "text", "month": "count", "calls": "count"}
         count = sum(int(served.billed.months.sum()) for served in self.served)

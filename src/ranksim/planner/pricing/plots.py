@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from ranksim.report.figure import (
     new_figure,
     or_value,
     separated,
+    short_label,
     title,
 )
 from ranksim.report.over_time import of_many
@@ -295,20 +296,51 @@ def outcomes(rows: Sequence[Row], ax: Axes) -> Axes:
     """Draw how many replayed calls are refused with each code: as recorded, under A, under B."""
     colours = {"recorded": GREY, "a": BLUE, "b": VERMILLION}
     names = [name for name in colours if name in rows[0]]
-    height = 0.8 / len(names)
-    for y, row in enumerate(rows):
-        for place, name in enumerate(names):
-            at = y + (place - (len(names) - 1) / 2) * height
-            ax.barh(at, row[name], height=height * 0.9, color=colours[name])
-            label = name if name == "recorded" else name.upper()
-            _label(ax, f"{label} {units.count(row[name])}", (row[name], at), (3, 0))
+    bars = {"recorded" if name == "recorded" else name.upper(): (name, colours[name]) for name in names}
+    _bars(ax, rows, bars, units.count)
     ax.set_yticks(range(len(rows)), [row["code"].replace("_", " ") for row in rows])
-    ax.invert_yaxis()
-    ax.margins(x=0.15)
     ax.locator_params(axis="x", integer=True)
-    separated(ax.xaxis)
     most = max(rows, key=lambda row: float(max(row[name] for name in names)))
     return finish(ax, _refusals(most, names), x="calls refused", grid="x")
+
+
+def _bars(
+    ax: Axes,
+    rows: Sequence[Row],
+    bars: Mapping[str, tuple[str, str]],
+    write: Callable[[int], str],
+    unit: int = 1,
+) -> None:
+    """Draw bars for each row, from the top: by label their column and colour; numbers are in so many."""
+    height = 0.8 / len(bars)
+    for y, row in enumerate(rows):
+        for place, (label, (column, colour)) in enumerate(bars.items()):
+            at, size = y + (place - (len(bars) - 1) / 2) * height, row[column] / unit
+            ax.barh(at, size, height=height * 0.9, color=colour)
+            gap, side = (3, "left") if size >= 0 else (-3, "right")
+            _label(ax, f"{label} {write(row[column])}", (size, at), (gap, 0), ha=side)
+    ax.invert_yaxis()
+    ax.margins(x=0.15)
+    separated(ax.xaxis)
+
+
+MOST_BARS = 8
+"""Customers whose margins are drawn."""
+
+
+def customer_margins(rows: Sequence[Row], ax: Axes) -> Axes:
+    """Draw the margins of the first customers: under A and, if there are two sides, under B."""
+    bars = {"A": ("margin_a", BLUE), "B": ("margin_b", VERMILLION)}
+    bars = {side: bar for side, bar in bars.items() if bar[0] in rows[0]}
+    drawn = rows[:MOST_BARS]
+    _bars(ax, drawn, bars, units.usd, MICRO_USD)
+    ax.axvline(0, color=GREY, linewidth=1)
+    ax.set_yticks(range(len(drawn)), [short_label(row["account"]) for row in drawn])
+    sums = (
+        f"{units.usd(sum(row[column] for row in rows))} under {side}" for side, (column, _) in bars.items()
+    )
+    sentence = of_many(f"Margin of all customers: {', '.join(sums)}", len(drawn), len(rows), "customers")
+    return finish(ax, sentence, x="margin of a customer, USD in all months billed", grid="x")
 
 
 PLOTS: dict[str, Callable[[Any, Axes], Axes]] = {
@@ -321,5 +353,6 @@ PLOTS: dict[str, Callable[[Any, Axes], Axes]] = {
     "candidates": lambda answer, ax: candidates(answer.candidates, ax),
     "outcomes": lambda answer, ax: outcomes(answer.refusals, ax),
     "refusals": lambda answer, ax: outcomes(answer.refusals, ax),
+    "margins": lambda answer, ax: customer_margins(answer.margins, ax),
 }
 """The plots of all answers, by name; each takes what it draws from the answer."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from ranksim.core.callers.portfolio import AccountSpec
@@ -35,6 +37,9 @@ from ranksim.report.tables import View, of_table
 
 MOST_NAMED = 4
 """Of more accounts than these it is told how many they are."""
+
+MOST_SHOWN = 20
+"""Customers that are shown to people, by sentence and by margin; all are in the tables."""
 
 MOST_LISTED = 60
 """Calls, invoices and days that are shown to people, unless more of them change."""
@@ -150,8 +155,8 @@ class RecordedAnswer(DrawnAnswer, ABC):
 
     @property
     def plots(self) -> tuple[str, ...]:
-        """The refusals; none where no call is refused, which a note says."""
-        return ("outcomes",) if self.refusals else ()
+        """The margins, and the refusals; these not where no call is refused, which a note says."""
+        return ("outcomes", "margins") if self.refusals else ("margins",)
 
     @property
     def last(self) -> str:
@@ -175,6 +180,34 @@ class RecordedAnswer(DrawnAnswer, ABC):
     @abstractmethod
     def refusals(self) -> list[Row]:
         """Calls refused by code: as recorded, and under each side."""
+
+    @property
+    @abstractmethod
+    def billed(self) -> Iterable[Row]:
+        """What is billed by side and account, in one row or several."""
+
+    @cached_property
+    def margins(self) -> list[Row]:
+        """The margin of each customer: first where B changes it most, or of one side where it is least."""
+        sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for row in self.billed:
+            for what in ("revenue", "margin"):
+                sums[row["account"]][f"{what}_{row['side'].lower()}"] += row[what]
+        rows: list[Row] = [{"account": account, **bills} for account, bills in sums.items()]
+        if self.last == "A":
+            return sorted(rows, key=lambda row: int(row["margin_a"]))
+        rows = [row | {"change": row["margin_b"] - row["margin_a"]} for row in rows]
+        return sorted(rows, key=lambda row: -abs(row["change"]))
+
+    def margins_view(self, name: str) -> list[View]:
+        """The first margins as a table for people, one of those of a name."""
+        sides = "ab"[: len(self.sides)]
+        money = [f"{what}_{side}" for what in ("revenue", "margin") for side in sides]
+        money += ["change"] if self.last == "B" else []
+        columns = {"account": "text"} | dict.fromkeys(money, "money")
+        order = "Least first." if self.last == "A" else "Changed most first."
+        note = first_note(len(self.margins), MOST_SHOWN, order)
+        return of_table(name, views_of("Margins of customers", self.margins[:MOST_SHOWN], columns, note))
 
     def save_csv(self, path: Path) -> None:
         """Write the table that answers as CSV: calls or customers, a line each. Raises BadInput."""
