@@ -344,3 +344,19 @@ def test_a_client_that_draws_counts_in_the_months_in_which_it_works() -> None:
     alone, *_ = costs(joined(), "1,1")
     months = costs(joined().replace(clients={"briefs": {**caller, **BOUNDS}}), "1,1,1,1,1,1,1,1,1")
     assert [cost - alone for cost in months] == [0] * 3 + [31 * 30_000] * 4 + [0] * 2
+
+
+def test_months_from_a_scenario_s_start_on_have_their_date() -> None:
+    """Two domains of ten words fit free, and eighty do not."""
+    answer = fit(joined().replace(start="2026-11-30T00:00:00Z"), growth="1,40,1,40,40")
+    assert "free in month 1, 2026-11; pro in month 2, 2026-12 (what breaks" in answer.sentence
+    assert "free in month 3, 2027-01; pro from month 4, 2027-02 (" in answer.sentence
+    when, by_month = answer.views()[:2]
+    assert [row[0] for row in by_month.rows][2:] == ["3 (2027-01)", "4 (2027-02)", "5 (2027-03)"]
+    spans = {row[0]: row[1] for row in when.rows}
+    assert spans["free"] == "in month 1, 2026-11; in month 3, 2027-01"
+    begins = dict.fromkeys(str(at)[:10] for at in answer.frame("months")["begins"])
+    assert list(begins) == ["2026-11-30", "2026-12-30", "2027-01-30", "2027-02-28", "2027-03-30"]
+    ticks = answer.plot("growth").axes.xaxis.get_major_formatter()
+    assert ticks(4, 0) == "4\n2027-02"
+    assert fit(ALIKE, growth="1,2").months[1].numbered == "2"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from ranksim.core.clock import Micros, iso
 from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.common import expect, require_number
 from ranksim.planner.capacity.plan_size import Size, cheapest, factor_text, plan_text
@@ -32,7 +33,8 @@ EXPECTED = (
 )
 
 MONTHS = TableSpec(
-    others={"price_uusd": "money", "provider_cost_uusd": "money", "factor": "count"}, keys=("month", "plan")
+    others={"begins": "instant", "price_uusd": "money", "provider_cost_uusd": "money", "factor": "count"},
+    keys=("month", "plan"),
 )
 
 
@@ -84,7 +86,7 @@ def grown_domains(domains: int, factor: float) -> int:
 class GrownMonth:
     """A month from now on, numbered from 1: the factor and number of its domains, and every plan's size.
 
-    `present` is the plan that the account has, or "".
+    `present` is the plan that the account has, or "", and `begins` when the month does, where that is stated.
     """
 
     month: int
@@ -92,6 +94,17 @@ class GrownMonth:
     domains: int
     sizes: Mapping[str, Size]
     present: str = ""
+    begins: Micros | None = None
+
+    @property
+    def date(self) -> str:
+        """The month of the calendar in which it begins, such as 2026-07, or ""."""
+        return "" if self.begins is None else iso(self.begins)[:7]
+
+    @property
+    def numbered(self) -> str:
+        """Its number, with that month."""
+        return f"{self.month} ({self.date})" if self.date else f"{self.month}"
 
     @property
     def plan(self) -> str | None:
@@ -111,8 +124,15 @@ class GrownMonth:
     def rows(self) -> Iterator[Row]:
         """Yield a row a plan; money is µUSD."""
         for plan, size in self.sizes.items():
-            month = {"month": self.month, "factor": self.factor, "domains": self.domains, "plan": plan}
-            yield {**month, **size.row(""), "breaks": list(size.breaks), "cheapest": plan == self.plan}
+            month = {"month": self.month, "begins": self.begins, "factor": self.factor}
+            yield {
+                **month,
+                "domains": self.domains,
+                "plan": plan,
+                **size.row(""),
+                "breaks": list(size.breaks),
+                "cheapest": plan == self.plan,
+            }
 
 
 def fits_until(plan: str, months: Sequence[GrownMonth]) -> int:
@@ -130,7 +150,7 @@ def growth_verdict(months: Sequence[GrownMonth]) -> str:
     """Return which plan fits in which months."""
     if not any(month.plan for month in months):
         return f"no plan fits in any of {len(months)} months"
-    return ", ".join(f"{choice} {_span(group, months[-1])}" for choice, group in choices(months))
+    return ", ".join(f"{choice} {_span(group, months[-1], dated=False)}" for choice, group in choices(months))
 
 
 def growth_sentence(months: Sequence[GrownMonth], now: str | None) -> str:
@@ -149,15 +169,18 @@ def growth_sentence(months: Sequence[GrownMonth], now: str | None) -> str:
     return f"Month by month: {'; '.join(parts)}. {_cost(months)}"
 
 
-def _span(group: Sequence[GrownMonth], last: GrownMonth) -> str:
+def _span(group: Sequence[GrownMonth], last: GrownMonth, *, dated: bool = True) -> str:
     first, end = group[0].month, group[-1].month
     if first == 1 and end == last.month:
         return f"in all {end} months"
+    begins, ends = (f", {month.date}" if dated and month.date else "" for month in (group[0], group[-1]))
     if end == last.month:
-        return f"from month {first}"
+        return f"from month {first}{begins}"
     if first == end:
-        return f"in month {first}"
-    return f"until month {end}" if first == 1 else f"in months {first} to {end}"
+        return f"in month {first}{begins}"
+    if first == 1:
+        return f"until month {end}{ends}"
+    return f"in months {first} to {end}{begins}{ends.replace(',', ' to')}"
 
 
 def _cost(months: Sequence[GrownMonth]) -> str:
@@ -173,7 +196,7 @@ def months_view(months: Sequence[GrownMonth]) -> View:
     """Return the months as a table for people: the size, the cheapest plan that fits, and money."""
     rows = tuple(
         (
-            f"{month.month}",
+            month.numbered,
             month.choice,
             factor_text(month.factor),
             units.count(month.domains),
@@ -196,10 +219,10 @@ def when_view(months: Sequence[GrownMonth]) -> View:
 def _when(plan: str, months: Sequence[GrownMonth]) -> tuple[str, ...]:
     spans = [[*group] for fits, group in groupby(months, lambda month: month.sizes[plan].fits) if fits]
     lacking = next((month.sizes[plan].breaks for month in months if not month.sizes[plan].fits), ())
-    helped = next((month.month for month in months if month.sizes[plan].helps), None)
+    helped = next((month.numbered for month in months if month.sizes[plan].helps), None)
     return (
         plan,
-        ", ".join(_span(group, months[-1]) for group in spans) or "in no month",
+        "; ".join(_span(group, months[-1]) for group in spans) or "in no month",
         ", ".join(lacking) or units.text(None),
-        units.text(helped),
+        helped or units.text(None),
     )

@@ -14,7 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ranksim.core.clock import DAY, Micros
+from ranksim.core.clock import DAY, Micros, month_end
 from ranksim.core.contract.located import Located
 from ranksim.core.contract.plans import Catalogue, Plan
 from ranksim.core.contract.policy import Policy, policy_of, read_catalogue
@@ -151,6 +151,7 @@ def _months(
     load: Workload, path: Sequence[float], plans: Sequence[str], policy: Policy
 ) -> Iterator[GrownMonth]:
     """Yield what each plan comes to in each month, at whose end it is looked at."""
+    begins = load.now
     for number, factor in enumerate(path, 1):
         of, under = load, policy
         for then in load.later:
@@ -158,7 +159,9 @@ def _months(
                 of, under = then.load, then.policy
         grown = of.in_month(number).of_domains(grown_domains(load.domains, factor))
         sizes = _sizes(grown, under)
-        yield GrownMonth(number, factor, grown.domains, {name: sizes[name] for name in plans}, load.plan)
+        by_plan = {name: sizes[name] for name in plans}
+        yield GrownMonth(number, factor, grown.domains, by_plan, load.plan, begins)
+        begins = None if load.now is None or begins is None else month_end(load.now, begins)
 
 
 def _sizes(load: Workload, policy: Policy) -> dict[str, Size]:

@@ -228,6 +228,7 @@ class OwnAccount:
             add_ons=self.done.get("add_ons", self.spec.add_ons),
             name=self.name,
             plan=self.spec.plan,
+            now=self.now,
             used=self._used(),
             left_out=left_out,
             notes=(*_notes_of(self, work), *note),

@@ -190,6 +190,10 @@ def growth(months: Sequence[GrownMonth], ax: Axes | None = None) -> Axes:
     ax.set_ylim(len(plans) - 0.5, -0.7)
     ax.set_xlim(0.5, len(months) + 0.5)
     ax.locator_params(axis="x", integer=True)
+    if months[0].date:
+        ax.locator_params(axis="x", nbins=5, steps=[1, 2, 3, 4, 6, 10])
+        dates = {month.month: f"\n{month.date}" for month in months}
+        ax.xaxis.set_major_formatter(lambda month, _: f"{month:.0f}{dates.get(round(month), '')}")
     first, last = (factor_text(months[end].factor) for end in (0, -1))
     what = f"month, from now on ({first} to {last}); dots: the cheapest"
     return finish(ax, growth_verdict(months), what, grid="x")

@@ -188,7 +188,8 @@ class Workload:
     what `gaps_since` has from a month from now on, and `lengths` how long one takes, where that is not what
     the catalogue says. Rank runs of all domains are to be started within `start_within` (µs).
     `name` is the account's, `plan` the one it has, `used` what it used of this month; `notes` tell what is
-    not counted, and `left_out` how much that is. `later` is what it is once a timeline has set something.
+    not counted, and `left_out` how much that is. `now` is when the first month begins (µs), None where nobody
+    says. `later` is what it is once a timeline has set something.
     """
 
     domains: int
@@ -207,6 +208,7 @@ class Workload:
     add_ons: Mapping[str, int] = field(default_factory=dict)
     name: str = ""
     plan: str = ""
+    now: Micros | None = None
     used: Used | None = None
     left_out: Uncounted = field(default_factory=Uncounted)
     notes: tuple[str, ...] = ()
