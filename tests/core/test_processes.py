@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,15 @@ workers = Workers(2)
 print(workers.submit(os.getpid).result(), flush=True)
 workers.submit(time.sleep, 600).result()
 """
+
+
+def test_a_script_needs_no_guard(tmp_path: Path) -> None:
+    """Each process ran the script again, and so started more of them."""
+    script = tmp_path / "script.py"
+    script.write_text("print('once')\n" + STARTER.rpartition("workers.submit")[0])
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=600, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.count("once") == 1
 
 
 def held() -> bool:

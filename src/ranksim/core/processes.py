@@ -3,11 +3,13 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing.connection import wait
+from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 DIED = "workers: one of the processes died; it was killed, or ran out of memory; give fewer workers"
@@ -18,14 +20,18 @@ T = TypeVar("T")
 
 
 class Workers(ProcessPoolExecutor):
-    """An executor on so many processes of this machine, which start with the first task."""
+    """An executor on so many processes of this machine, which start with the first task.
+
+    They import what tasks are made of, not the caller's script: it needs no `if __name__ == "__main__":`, and
+    no task may be defined in it.
+    """
 
     def __init__(self, count: int) -> None:
         super().__init__(count, multiprocessing.get_context("spawn"), _begin)
 
     def submit(self, task: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> Future[T]:
         """Hand out a task. Processes that start now do not hear of an interrupt before they have begun."""
-        with _interrupts_held():
+        with _interrupts_held(), _script_hidden():
             return super().submit(task, *args, **options)
 
 
@@ -37,6 +43,17 @@ def _interrupts_held() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _script_hidden() -> Iterator[None]:
+    """Let processes that start in the block not run the caller's script, which would start more of them."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def _begin() -> None:
