@@ -77,6 +77,8 @@ def test_a_path_is_split_at_dots_and_brackets() -> None:
         ("scenario.length", np.timedelta64(2, "D"), lambda built: built.length == 2 * 86_400_000_000),
         ("scenario.start", datetime(2026, 1, 1, tzinfo=UTC), lambda b: b.start == NEW_YEAR),
         ("scenario.start", pd.Timestamp(2026, 1, 1, 9, tz="Asia/Tokyo"), lambda b: b.start == NEW_YEAR),
+        ("scenario.start", np.datetime64("2026-01-01"), lambda built: built.start == NEW_YEAR),  # UTC
+        ("scenario.start", np.datetime64(NEW_YEAR, "us"), lambda built: built.start == NEW_YEAR),
         ("scenario.pools.rank_run.capacity", np.int64(3), lambda b: type(pool(b)) is int and pool(b) == 3),
         ("scenario.receivers.erp.latency", {"exponential": {"mean": timedelta(seconds=1)}}, slow),
         ("policy.facts.rate_window", timedelta(hours=1), lambda b: b.policy.facts.rate_window == 36 * 10**8),

@@ -202,7 +202,8 @@ def merged(old: Any, new: Any, *, every: bool = False) -> Any:
 def as_in_files(value: Any) -> Any:
     """Return a value as YAML would give it: times as text, NumPy's numbers and arrays and ranges as Python's.
 
-    An instant without a zone stays as it is, and is refused.
+    A `datetime64` of NumPy is UTC by its convention ("Datetimes and timedeltas" of NumPy's reference). Any
+    other instant without a zone stays as it is, and is refused.
     """
     if isinstance(value, Mapping):
         return {key: as_in_files(inner) for key, inner in value.items()}
@@ -215,6 +216,8 @@ def as_in_files(value: Any) -> Any:
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     if kind == "m":
         return as_in_files(value.astype("timedelta64[us]").tolist())
+    if kind == "M":
+        return as_in_files(list(value)) if value.ndim else f"{value.astype('datetime64[us]')}Z"
     return value.tolist() if kind in NUMERIC else value
 
 
