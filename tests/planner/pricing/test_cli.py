@@ -260,6 +260,43 @@ def test_names_go_with_columns() -> None:
     assert (code, "--names goes with columns" in err) == (2, True)
 
 
+def imported(tmp_path: Path, *customers: str) -> tuple[str, str]:
+    """A file of columns of these customers, a call each, and one of their names."""
+    rows = [f"2026-09-01T00:00:00Z,{name},GET,/v1/domains" for name in customers]
+    (calls := tmp_path / "calls.csv").write_text("\n".join(["time,account,method,path", *rows, ""]))
+    out, names = str(tmp_path / "calls.parquet"), str(tmp_path / "names.csv")
+    words = ["price", "import", str(calls), "--out", out, "--names", names, "--salt", "s"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    return out, names
+
+
+@pytest.mark.parametrize("command", ["back-test", "search"])
+def test_names_of_another_import_are_refused_and_missing_ones_counted(command: str, tmp_path: Path) -> None:
+    out, names = imported(tmp_path, "acme", "beta", "gamma")
+    words = [command, out, "--plan", "starter", "--names", names]
+    words += ["--vary", "plans.starter.price=29 USD"] if command == "search" else []
+    code, text, _ = told(*words, COLUMNS="300")
+    assert (code, "no name of" in text, "acme, beta, gamma" in text) == (0, False, True)
+    lines = Path(names).read_text().splitlines(keepends=True)
+    Path(names).write_text("".join(lines[:2]))
+    code, text, _ = told(*words, COLUMNS="300")
+    assert (code, f"\n{names} has no name of 2 of 3 accounts.\n" in text) == (0, True)
+    Path(names).write_text("".join([lines[0], "1,acme\n"]))
+    code, text, err = told(*words, COLUMNS="300")
+    expected = f"ranksim: {names}: expected names of the accounts of {out}, and has none of these; give"
+    assert (code, text, err.count("\n"), err.startswith(expected)) == (2, "", 1, True)
+
+
+def test_an_import_tells_whom_the_accounts_lack(tmp_path: Path) -> None:
+    imported(tmp_path, "acme", *(f"c{n}" for n in range(7)))
+    words = ["price", "import", str(tmp_path / "calls.csv"), "--out", str(tmp_path / "other.parquet")]
+    accounts = EXAMPLES / "accounts.yaml"
+    text = CliRunner().invoke(app, [*words, "--accounts", str(accounts)]).stdout
+    assert f"\nNote: {accounts} lacks 7 customers of the recording, of whom " in text
+    assert " but what their calls name: c0, c1, c2, c3, c4, …\n" in text
+    assert "lacks" not in CliRunner().invoke(app, words).stdout
+
+
 def test_a_salt_that_nobody_gives_is_drawn(tmp_path: Path) -> None:
     for out in ("a", "b"):
         words = ["price", "import", str(EXAMPLES / "trace.jsonl"), "--columns", str(tmp_path / out)]

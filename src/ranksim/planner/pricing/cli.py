@@ -233,12 +233,7 @@ def back_test(
         Path | None,
         typer.Option(metavar="FILE", help="Write the calls here, a line each; of columns, the customers."),
     ] = None,
-    names: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="The names of the accounts of columns, as ranksim price import wrote them."
-        ),
-    ] = None,
+    names: flags.NamesFile = None,
 ) -> flags.Answered:
     """What recorded calls would have come to under other plans: refusals call by call, and invoices.
 
@@ -317,6 +312,7 @@ def search(
     level: Annotated[float, typer.Option(help="The confidence of intervals.")] = 0.95,
     policy: flags.PolicyFile = None,
     seed: Seed = 1,
+    names: flags.NamesFile = None,
 ) -> flags.Answered:
     """Which catalogue of a grid earns most from recorded customers and refuses next to nobody anew.
 
@@ -339,7 +335,7 @@ def search(
     sold = catalogues.catalogue_of(catalogue)
     with show_progress("searching") as tell:
         answer = best(
-            read_columns(columns), sold, flags.read_grid(vary, sold), plan=plan,
+            read_columns(columns, names), sold, flags.read_grid(vary, sold), plan=plan,
             moves=flags.read_moves(move or ()), policy=flags.policy_of_flag(policy), demand=demand, risk=risk,
             level=level, seed=seed, progress=tell,
         )  # fmt: skip

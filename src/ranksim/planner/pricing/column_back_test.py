@@ -120,6 +120,7 @@ class ColumnBackTest(RecordedAnswer):
             *self.described,
             *self.unused,
             *(f"Audit of {name}: {served.audit.text}" for name, served in self._by_letter()),
+            *filter(None, (self.columns.unnamed,)),
             f"Not in the columns: {recorded.reasons_text(self.left_out)}.",
             f"Beyond what is followed, so that later calls may come out otherwise: {beyond}.",
             "Worker pools that customers share and webhooks are not there; jobs start at once, and none fails"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -97,7 +97,10 @@ class ColumnAccount:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Columns:
-    """A recording as columns: its accounts by row, and its calls in chunks, which can be read repeatedly."""
+    """A recording as columns: its accounts by row, and its calls in chunks, which can be read repeatedly.
+
+    `unnamed` says how many accounts have no name, where names were given.
+    """
 
     where: str
     accounts: tuple[ColumnAccount, ...]
@@ -108,6 +111,7 @@ class Columns:
     calls: int
     left_out: dict[str, int]
     chunks: Callable[[], Iterator[Records]]
+    unnamed: str = ""
 
     def __repr__(self) -> str:
         calls, accounts = units.many(self.calls, "call"), units.many(len(self.accounts), "account")
@@ -257,9 +261,24 @@ def read_columns(path: str | Path, names: dict[str, str] | str | Path | None = N
                 made[name] = batch.column(name).to_numpy()
             yield made
 
-    shown_as = read_names(names) if isinstance(names, str | Path) else names or {}
-    accounts = tuple(replace(account, name=shown_as.get(account.name, account.name)) for account in accounts)
-    return Columns(str(path), accounts, chunks=chunks, **{name: header[name] for name in KEPT})
+    unnamed = ""
+    if names is not None:
+        shown_as = read_names(names) if isinstance(names, str | Path) else names
+        unnamed = _unnamed(path, accounts, shown_as, "names" if isinstance(names, dict) else str(names))
+        accounts = tuple(replace(owner, name=shown_as.get(owner.name, owner.name)) for owner in accounts)
+    kept = {name: header[name] for name in KEPT}
+    return Columns(str(path), accounts, chunks=chunks, unnamed=unnamed, **kept)
+
+
+def _unnamed(path: Path, accounts: Sequence[ColumnAccount], names: Container[str], where: str) -> str:
+    """Say of how many accounts there is no name, "" if each has one. Raises BadInput where none has."""
+    count = sum(account.name not in names for account in accounts)
+    if count == len(accounts):
+        raise BadInput(
+            f"{where}: expected names of the accounts of {path}, and has none of these; give the file that "
+            "ranksim price import wrote with --names beside these columns"
+        )
+    return f"{where} has no name of {count:,} of {units.many(len(accounts), 'account')}." if count else ""
 
 
 # Accounts for the kernel

@@ -32,6 +32,14 @@ Vary = Annotated[
     list[str],
     typer.Option(metavar="PATH=V,V,…", help="Values of a catalogue to try by path; may be repeated."),
 ]
+NamesFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--names",
+        metavar="FILE",
+        help="The names of the accounts of columns, as ranksim price import wrote them.",
+    ),
+]
 KeywordsOfDomain = Annotated[int, typer.Option(help="Keywords of a domain where nobody says.")]
 PopulationFile = Annotated[Path, typer.Option(metavar="FILE", help="The customers, a population in YAML.")]
 CustomersFile = Annotated[

@@ -1,5 +1,6 @@
 """`ranksim price import`: recorded calls as columns."""
 
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,9 @@ from ranksim.report.terminal import print_out
 
 if TYPE_CHECKING:
     from ranksim.planner.pricing.recording import Recording
+
+MOST_NAMED = 5
+"""Customers without a description that are named."""
 
 FAR = 2 * 365
 """Days from the median call, beyond which the instant of a call is likely wrong."""
@@ -90,8 +94,23 @@ def import_recording(
     print_out(
         f"{units.many(made.calls, 'call')} of {units.many(len(made.accounts), 'account')}, {_span(calls)}"
         f"Left out: {reasons_text(made.left_out)}.\n{first_bad}"
+        f"{_undescribed(calls, described, accounts)}"
         "Beyond what columns can follow, so that later calls may come out otherwise: "
         f"{reasons_text(made.unmodelled, 'none')}.\n{_without_codes(calls)}Written to {columns}\n"
+    )
+
+
+def _undescribed(recording: "Recording", described: Container[str], path: Path | None) -> str:
+    """Say which customers of the recording a file of accounts lacks, if one is given."""
+    from ranksim.report import units
+
+    lacking = [name for name in recording.accounts if name not in described]
+    if path is None or not lacking:
+        return ""
+    end = ", …" if len(lacking) > MOST_NAMED else "."
+    return (
+        f"Note: {path} lacks {units.many(len(lacking), 'customer')} of the recording, of whom nothing is "
+        f"known but what their calls name: {', '.join(lacking[:MOST_NAMED])}{end}\n"
     )
 
 

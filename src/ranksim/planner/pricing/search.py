@@ -146,6 +146,7 @@ class Search(DrawnAnswer):
             f"{units.level(self.level)} intervals: of the change paired by customer, of newly refused exact "
             "(Clopper and Pearson), both as if the recorded customers were drawn from many.",
             "What customers did not ask for because they were refused when recorded is not in it.",
+            *filter(None, (self.columns.unnamed,)),
             *self.assumed,
         )
 
