@@ -127,3 +127,14 @@ def test_plots(name: str) -> None:
     assert replace(answer, trials=tuple(once.values())).plots == ("prices",)
     if name == "prices":
         assert {line.get_xdata()[0] for line in ax.lines} == {3.0, 3.6}
+        assert ax.get_xlim()[0] == 0
+
+
+def test_a_plan_that_breaks_even_below_nothing_is_drawn() -> None:
+    flat = catalogue({"flat": {"price": 3 * USD}})
+    answer = break_even(population(), flat, policy=CALENDAR, replications=2)
+    (plan,) = answer.balances
+    paid = replace(answer, balances=(replace(plan, even=-6e6, even_low=-7e6, even_high=-5e6),))
+    ax = paid.plot("prices", new_figure().subplots())
+    assert ax.get_xlim()[0] < -7
+    assert "breaks even -6.00" in {text.get_text() for text in ax.texts}

@@ -136,6 +136,7 @@ def percentiles(margins: Sequence[Row], ax: Axes) -> Axes:
 def prices(rows: Sequence[Row], ax: Axes) -> Axes:
     """Draw each plan's price beside the price at which it breaks even, with its interval."""
     dearest = max((max(row["even"], row["price"]) for row in rows), default=0) / MICRO_USD
+    least = min((or_value(row["even_low"], row["even"]) for row in rows), default=0)
     for y, row in enumerate(rows):
         even, price = row["even"] / MICRO_USD, row["price"] / MICRO_USD
         if row["even_low"] is not None:
@@ -145,7 +146,10 @@ def prices(rows: Sequence[Row], ax: Axes) -> Axes:
         _ends(ax, y, *ends, left=0.2 * dearest)
     _rows(ax, [row["plan"] for row in rows])
     ax.margins(x=0.15)
-    ax.set_xlim(left=0)
+    if least < 0:  # as of customers whose add-ons pay for more than they cost
+        ax.axvline(0, color=GREY, linewidth=1)
+    else:
+        ax.set_xlim(left=0)
     separated(ax.xaxis)
     losing = [row["plan"] for row in rows if row["price"] < row["even"]]
     sentence = "Every plan is sold above the price at which it breaks even"
