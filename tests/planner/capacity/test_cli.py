@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim.cli import app
+from ranksim.report import progress
 
 COMMANDS = {
     "slots": "--keywords 100 --adds 2 --limit 130 --law fixed --days 20",
@@ -176,3 +178,23 @@ def test_set_reaches_a_scenario_its_policy_and_the_catalogue_asked_about() -> No
     assert told("sync", "--keywords", "9", "--set", "scenario.length=1d")[2].startswith(
         "ranksim: --set scenario.length: no parameter 'scenario.length': no input 'scenario'"
     )
+
+
+def test_it_shows_how_far_it_is_with_what_it_simulates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(
+        "start: 2026-03-01T00:00:00Z\n"
+        "length: 31d\n"
+        "accounts: {acme: {plan: agency, portfolio: {domains: 1, keywords: 1}}}\n"
+        "timeline: [{do: add_domains, at: 3d, account: acme, domains: 1}]\n",
+        encoding="utf-8",
+    )
+    code, _, err = told("fit", "--scenario", str(scenario), "--json")
+    lines = re.findall(r"ranksim: simulating: ([\d.]+) %, about", err)
+    assert code == 0
+    assert len(lines) == 2 * 92  # after each day of two worlds of 93 days: a month and two of 31
+    assert [*map(float, lines)] == sorted(map(float, lines))
+    assert float(lines[-1]) > 99

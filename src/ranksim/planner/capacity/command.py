@@ -1,6 +1,7 @@
 """What the commands of questions share: flags of scenario, policy and output, and readers of flags' texts."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar
 
@@ -8,6 +9,7 @@ import typer
 
 from ranksim.core.errors import BadInput
 from ranksim.report.options import Plots, ResultsDirectory, read_settings
+from ranksim.report.progress import show_progress
 from ranksim.report.terminal import again
 
 if TYPE_CHECKING:
@@ -124,7 +126,7 @@ def own_of(
 ) -> "tuple[OwnAccount | None, Policy]":
     """Read the account that a question starts from, None where no scenario is given, and under which policy.
 
-    Raises BadInput.
+    What is simulated of it shows on stderr how far it is. Raises BadInput.
     """
     from ranksim.core.contract.policy import policy_of
 
@@ -134,7 +136,8 @@ def own_of(
         return None, policy_of(policy)
     from ranksim.planner.capacity.planned import OwnAccount
 
-    own = OwnAccount(scenario, account, simulate=simulate, **done)
+    with show_progress("simulating") if simulate else nullcontext() as tell:
+        own = OwnAccount(scenario, account, simulate=simulate, progress=tell, **done)
     return own, own.policy if policy is None else policy_of(policy)
 
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ranksim.core.callers.programs import AnyClient, Python, Schedule
-from ranksim.core.clock import HOUR, Micros, billing_month, months_between
+from ranksim.core.clock import DAY, HOUR, Micros, billing_month, months_between
 from ranksim.core.contract.plans import Plan
 from ranksim.core.rules.admission import held_at, reserved_at, settled_at, used_at
 from ranksim.core.service.service import Service
 from ranksim.planner.capacity.common import WITHOUT_END
 from ranksim.planner.capacity.tracked import lists_by_host
 from ranksim.planner.capacity.workload import MONTH, JobStarts, Uncounted
+from ranksim.report.progress import Tell, nobody, part
 from ranksim.twin.sim.misfits import hosts_at_last, hosts_before
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario
@@ -44,6 +45,7 @@ def left_out_of(
     clients: Collection[str],
     changes: Collection[OfAccount],
     starts_of: StartsOf,
+    tell: Tell,
 ) -> Uncounted:
     """Return what an account needs for `changes` and for some clients, beyond what it needs without them.
 
@@ -52,7 +54,7 @@ def left_out_of(
     for two months more, of which one has 31 days. So a month has whole what is there when it begins or ends.
     The same is done for a month in which one of those clients stops, or begins if it is not the first.
     Another shows how much of it is that what the account begins with is removed. Clients in Python of the
-    user's, and what the timeline sets, are in none. Raises BadInput.
+    user's, and what the timeline sets, are in none. `tell` is told how far it is. Raises BadInput.
     """
     start = scenario.start
     edges = _edges(scenario, clients)
@@ -60,12 +62,20 @@ def left_out_of(
     months = list(dict.fromkeys(billing_month(start, at) for at in times))
     ends = max(scenario.end, months[-1][1] + 2 * MONTH if months else start + MONTH)
     world = _unlimited(scenario, account, ends - start)
-    rest = _samples(_until(world, start, changes, clients), account, ends)
     began = frozenset(scenario.accounts[account].hosts(account))
     leaving = [change for change in changes if _leaves(change, changes, scenario)]
+    lengths = [ends] * (1 + bool(clients)) + [end + 2 * MONTH for _, end in months] * (1 + bool(leaving))
+    left = total = sum(length - start for length in lengths)
+
+    def sampled(scenario: Scenario, until: Micros) -> Samples:
+        nonlocal left
+        before, left = left, left - (until - start)
+        return _samples(scenario, account, until, part(tell, 1 - before / total, 1 - left / total))
+
+    rest = sampled(_until(world, start, changes, clients), ends)
     still = Uncounted()
     if clients:
-        everything = _samples(_until(world, start, changes), account, ends)
+        everything = sampled(_until(world, start, changes), ends)
         same = min((billing_month(start, at)[0] for at in edges), default=ends)
         if same > start:
             still = _Worlds(_metrics(scenario), rest, everything, rest).beyond(start, same)
@@ -74,8 +84,8 @@ def left_out_of(
         until = end + 2 * MONTH
         then = _until(world, end, changes)
         joined = [host for host in hosts_at_last(then, account) if host not in began]
-        less = _samples(_until(world, end, changes, clients, leaving), account, until) if leaving else rest
-        worlds = _Worlds(_metrics(scenario), rest, _samples(then, account, until), less)
+        less = sampled(_until(world, end, changes, clients, leaving), until) if leaving else rest
+        worlds = _Worlds(_metrics(scenario), rest, sampled(then, until), less)
         before, during = still, worlds.beyond(begin, end)
         still = replace(worlds.beyond(end, until), starts=starts_of(joined))
         if not any(begin < at < end for at in times):  # there is not a day of it as before
@@ -164,6 +174,8 @@ class _AccountSamples(SilentTally):
 
     account = ""
     metrics: Sequence[str] = ()
+    tell: Tell = nobody
+    length: Micros = MONTH
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -173,6 +185,8 @@ class _AccountSamples(SilentTally):
         """Look at the account's slots, money and allowances."""
         if now == self.start:
             return  # the world is being made
+        if (now - self.start) % DAY == 0:
+            self.tell((now - self.start) / self.length, "")
         account, at = service.state.accounts[self.account], now - 1
         books = account.books
         spent = settled_at(at, books) + (reserved_at(at, books) if self.reserved_counts else 0)
@@ -181,11 +195,12 @@ class _AccountSamples(SilentTally):
         self.samples.append((at, (books.active + held_at(at, books), spent, *units)))
 
 
-def _samples(scenario: Scenario, account: str, until: Micros) -> Samples:
+def _samples(scenario: Scenario, account: str, until: Micros, tell: Tell) -> Samples:
     """Return what an account uses in a scenario's world, each hour of it `until` an instant."""
     tally = tally_of(scenario, _AccountSamples)
     world = World(scenario, seed=replication_seed(scenario.seed, 0), tally=tally)
     tally.account, tally.metrics = world.actors[account].account, _metrics(scenario)
+    tally.tell, tally.length = tell, until - scenario.start
     world.env.run(until=until - scenario.start + 1)
     return tally.samples
 

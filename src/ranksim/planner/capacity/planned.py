@@ -43,6 +43,7 @@ from ranksim.planner.capacity.workload import (
     Workload,
 )
 from ranksim.report import units
+from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.scenario_fields import scenario_notes
 from ranksim.twin.sim.settings import after, in_order
@@ -101,11 +102,18 @@ class OwnAccount:
     """An account of a scenario, such as that of a mirrored world, as every question may start from it.
 
     `load` is what it tracks and has done, of the fields of a `Portfolio` in place of what its clients do
-    (`done`); `now` is when the scenario begins (µs).
+    (`done`); `now` is when the scenario begins (µs). `progress` is told how far it is with what it simulates;
+    without it a notebook shows that.
     """
 
     def __init__(
-        self, scenario: Scenario | str | Path, account: str = "", *, simulate: bool = True, **done: Any
+        self,
+        scenario: Scenario | str | Path,
+        account: str = "",
+        *,
+        simulate: bool = True,
+        progress: Tell | None = None,
+        **done: Any,
     ) -> None:
         for field in TRACKED:
             if field in done:
@@ -132,7 +140,7 @@ class OwnAccount:
             for label, client in self.clients.items()
             if (plan := plans[label]) and plan.occasions is not None and not isinstance(client, Python)
         ]
-        self.load = self._workload(simulate)
+        self.load = self._workload(simulate, progress)
 
     def under(self, policy: Policy) -> Workload:
         """Return its load under the assumptions of another policy; what is left out is as it was found."""
@@ -198,10 +206,10 @@ class OwnAccount:
         planned = {work.operation for client in self.recurring for work in client.work}
         return replaced if "rank_run" in planned else replaced | {"rank_run"}
 
-    def _workload(self, simulate: bool) -> Workload:
+    def _workload(self, simulate: bool, progress: Tell | None) -> Workload:
         scans = active_scans(self.spec)
         work, starts = tuple(self._work()), tuple(self._starts())
-        left_out, note = self._left_out(simulate)
+        left_out, note = self._left_out(simulate, progress)
         edges = {edge for start in starts for edge in (start.months.start, start.months.stop)}
         edges -= {1, EVERY_MONTH.stop}
         load = Workload(
@@ -336,7 +344,7 @@ class OwnAccount:
         week = week_start(now, self.policy.assumptions.week_offset)
         return Used(used.metrics, used.spent, used.held, now - begun, now - week, end - now)
 
-    def _left_out(self, simulate: bool) -> tuple[Uncounted, Sequence[str]]:
+    def _left_out(self, simulate: bool, progress: Tell | None) -> tuple[Uncounted, Sequence[str]]:
         """Return how much is not counted of the account, as worlds show it, and say what that is."""
         changes = [
             change
@@ -354,7 +362,8 @@ class OwnAccount:
             return Uncounted(), (f"Left out: {'; '.join(what)}. `ranksim run` simulates it.",)
         from ranksim.planner.capacity.left_out import left_out_of  # worlds take time to import
 
-        left_out = left_out_of(self.scenario, self.name, clients, changes, self._starts_of)
+        with noted("simulating", progress) as tell:
+            left_out = left_out_of(self.scenario, self.name, clients, changes, self._starts_of, tell)
         amounts = [
             units.many(left_out.slots, "slot"),
             f"{units.write('money', left_out.spent)} a month",
