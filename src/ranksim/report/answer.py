@@ -107,10 +107,11 @@ class ReadyAnswer(ABC):
     def frame(self, name: str = "", integers: bool = False) -> pd.DataFrame:
         """Return a table of the answer as a pandas frame: datetimes, timedeltas, and money in dollars.
 
-        With `integers` they stay µs and µUSD. Without a `name` it is the table that answers. Columns
-        `…_uusd` are named `…_usd`; rows with a `unit` or `quantity` give the unit of what they compare, and
-        `NAME.UNIT`, such as differences.money, has those of one unit, which their columns name: `a_usd`, with
-        `integers` `a_uusd` and of times `a_us`. Raises BadInput when there is no such table, or no pandas.
+        With `integers` they stay µs and µUSD. Without a `name` it is the table that answers. The names of
+        columns of money end in `_usd`, with `integers` in `_uusd`; rows with a `unit` or `quantity` give the
+        unit of what they compare, and `NAME.UNIT`, such as differences.money, has those of one unit, which
+        their columns name: `a_usd`, with `integers` `a_uusd` and of times `a_us`. Raises BadInput when
+        there is no such table, or no pandas.
         """
         from ranksim.report.frames import named_by_unit, rows_named
 
@@ -139,15 +140,14 @@ class ReadyAnswer(ABC):
         frame: pd.DataFrame = pandas.DataFrame(rows, columns=table.columns or None)
         frame = typed_without_rows(frame, quantities)
         if integers:
-            return with_number_ends(frame)
+            return with_number_ends(frame).rename(columns=table.named(map(str, frame), "uusd"))
         frame = with_units_of_rows(frame, self._by_row(name, frame))
         converted = {column: "money" for column in map(str, frame) if column.endswith("_uusd")}
         for column, quantity in quantities.items():
             if quantity in CONVERTED:
                 converted |= dict.fromkeys((column, f"{column}_low", f"{column}_high"), quantity)
-        return with_number_ends(
-            with_units(frame, {column: of for column, of in converted.items() if column in frame})
-        )
+        frame = with_units(frame, {column: of for column, of in converted.items() if column in frame})
+        return with_number_ends(frame).rename(columns=table.named(map(str, frame), "usd"))
 
     def _spec(self, name: str) -> TableSpec:
         return self.TABLES.get(name, TableSpec())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -47,11 +47,16 @@ class TableSpec(NamedTuple):
 
     def in_files(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows as files have them: the name of a column of money, of µUSD, ends in _uusd there."""
-        names = {column: column for column in self.columns or rows[0]}
+        names = self.named(self.columns or tuple(rows[0]), "uusd")
+        return [{name: row[column] for column, name in names.items()} for row in rows]
+
+    def named(self, columns: Iterable[str], unit: str) -> dict[str, str]:
+        """Return columns and their names where those of money end in a `unit`, "usd" or "uusd"."""
+        names = {column: column for column in columns}
         for column in (name for name, quantity in self.quantities.items() if quantity == "money"):
             of = column.removesuffix("_uusd")
-            names |= {f"{column}{end}": f"{of}_uusd{end}" for end in ENDS if f"{column}{end}" in names}
-        return [{name: row[column] for column, name in names.items()} for row in rows]
+            names |= {f"{column}{end}": f"{of}_{unit}{end}" for end in ENDS if f"{column}{end}" in names}
+        return names
 
     def without_empty(self, rows: Sequence[Row]) -> TableSpec:
         """Return the table that shows people only columns with a value in one of some rows."""

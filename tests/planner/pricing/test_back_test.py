@@ -415,10 +415,10 @@ def test_frames_have_datetimes_and_dollars(tmp_path: Path) -> None:
     tested = back_test(recorded(tmp_path, *(brief(n) for n in range(3))), on("starter", "pro"))
     calls = tested.frame()
     assert str(calls["at"].dtype.tz) == "UTC"
-    assert calls["a_cost"].tolist() == [0.03] * 3
-    assert tested.frame("invoices")["price"].tolist() == [29, 129]
+    assert calls["a_cost_usd"].tolist() == [0.03] * 3
+    assert tested.frame("invoices")["price_usd"].tolist() == [29, 129]
     raw = tested.frame("invoices", integers=True)
-    assert raw["price"].tolist() == [29_000_000, 129_000_000]
+    assert raw["price_uusd"].tolist() == [29_000_000, 129_000_000]
     assert (tested.frame("invoices")["ends"] > calls["at"][0]).all()
 
 

@@ -238,10 +238,10 @@ def test_money_is_exact_to_the_micro_dollar() -> None:
 def test_frames_have_days_and_dollars() -> None:
     pytest.importorskip("pandas")
     tested = tried(columns(brief(0, size=8), brief(1, size=3), brief(35)), "starter")
-    assert tested.frame()["revenue"].tolist() == [58]
-    assert tested.frame(integers=True)["revenue"].tolist() == [58 * USD]
+    assert tested.frame()["revenue_usd"].tolist() == [58]
+    assert tested.frame(integers=True)["revenue_uusd"].tolist() == [58 * USD]
     assert tested.frame("days")["day"][0].isoformat() == "2026-09-02T00:00:00+00:00"
-    assert tested.frame("invoices")["cost"].tolist() == [0.24, 0.03]
+    assert tested.frame("invoices")["cost_usd"].tolist() == [0.24, 0.03]
     assert tested.frame("invoices")["ends"][0].isoformat() == "2026-10-01T00:00:00+00:00"
     assert repr(tested).startswith("<ColumnBackTest: ")
     assert tested.sentence in tested._repr_html_()

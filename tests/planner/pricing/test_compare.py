@@ -94,7 +94,7 @@ def test_frames_have_dollars_and_seconds() -> None:
     shares = compared.frame("differences.share")
     assert set(shares["difference_unit"]) == {"share"}
     assert (shares["difference"] == shares["b"] - shares["a"]).all()
-    assert compared.frame("margins")["a"].max() == pytest.approx(26.4)
+    assert compared.frame("margins")["a_usd"].max() == pytest.approx(26.4)
     with pytest.raises(BadInput, match="frame: expected one of changes, differences, margins, needs"):
         compared.frame("money")
 

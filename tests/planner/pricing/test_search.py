@@ -224,12 +224,13 @@ def test_the_command(tmp_path: Path) -> None:
 def test_frames_have_dollars() -> None:
     pytest.importorskip("pandas")
     answer = search(columns(*[5] * 20), PLANS, {PRICE: ["99 USD", "149 USD"]}, compiled=False)
-    assert answer.frame()["change"].max() == 400
-    assert sorted(answer.frame()[PRICE]) == [99, 149]
+    assert answer.frame()["change_usd"].max() == 400
+    assert sorted(answer.frame()[f"{PRICE}_usd"]) == [99, 149]
     written = answer._spec("candidates").in_files(answer.rows())
     assert sorted(row[f"{PRICE}_uusd"] for row in written) == [99 * USD, 149 * USD]
-    assert answer.frame("candidates", integers=True)["change"].max() == 400 * USD
-    assert "change_at_low" in answer.frame("tornado")
+    assert answer.frame("candidates", integers=True)["change_uusd"].max() == 400 * USD
+    assert {"change_usd_low", "margin_usd"} <= {*answer.frame()}
+    assert "change_at_low_usd" in answer.frame("tornado")
 
 
 def test_columns_and_a_catalogue_are_given_by_their_paths_too(tmp_path: Path) -> None:
