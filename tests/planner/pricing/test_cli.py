@@ -287,6 +287,19 @@ def test_names_of_another_import_are_refused_and_missing_ones_counted(command: s
     assert (code, text, err.count("\n"), err.startswith(expected)) == (2, "", 1, True)
 
 
+@pytest.mark.parametrize("columned", [False, True])
+def test_a_back_test_says_who_leaves(columned: bool, tmp_path: Path) -> None:
+    out, _ = imported(tmp_path, "acme", "beta")
+    of = out if columned else str(tmp_path / "calls.csv")
+    words = ["back-test", of, "--plan", "starter", "--leave-price", "20%"]
+    # From 29 to 129 USD a bill rises by 100 / 29: 1 - 0.2 * 3.448 = 0.3103 of each of the two stay.
+    code, text, _ = told(*words, "--plan", "pro", COLUMNS="300")
+    note = "So 0.6207 of 2 customers stay under B, which then bills 80.07 USD at a margin of 80.07 USD; "
+    assert (code, note in text, "by a tenth 2 % leave" in text) == (0, True, True)
+    code, text, err = told(*words, COLUMNS="300")
+    assert (code, text, err.startswith("ranksim: --leave-price: of A alone no bill rises")) == (2, "", True)
+
+
 def test_an_import_tells_whom_the_accounts_lack(tmp_path: Path) -> None:
     imported(tmp_path, "acme", *(f"c{n}" for n in range(7)))
     words = ["price", "import", str(tmp_path / "calls.csv"), "--out", str(tmp_path / "other.parquet")]

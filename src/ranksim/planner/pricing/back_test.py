@@ -22,6 +22,7 @@ from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.offers import add_ons_price
 from ranksim.planner.pricing import recorded_sides as recorded
 from ranksim.planner.pricing.catalogues import CHANGES, check_customers, selling, terms_view
+from ranksim.planner.pricing.demand import Demand, demand_of
 from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
 from ranksim.planner.pricing.recording import RecordedCall, Recording, read_recording, why_unrepeatable
 from ranksim.planner.pricing.replay import RecordedAccount, ReplayedService, ReplayOutcome, specs_of, stay_of
@@ -182,13 +183,15 @@ def back_test(
     policy: Policy | str | Path | None = None,
     keywords: int = KEYWORDS,
     seed: int = 1,
+    demand: Demand | None = None,
     progress: Tell | None = None,
 ) -> BackTest:
     """Replay a recording under one side or two, and compare: recorded with A, or A with B.
 
     Recording, accounts and policy may be files. `accounts` says what accounts were on and owned; of others
-    nothing is known but what their calls name, and each of their domains tracks so many `keywords`.
-    `progress` is told how many calls were replayed; without it a notebook shows that. Raises BadInput.
+    nothing is known but what their calls name, and each of their domains tracks so many `keywords`. `demand`
+    says who leaves because of B's prices. `progress` is told how many calls were replayed; without it a
+    notebook shows that. Raises BadInput.
     """
     if not 0 <= keywords <= MOST_KEYWORDS:
         raise BadInput(f"keywords: expected 0 to {MOST_KEYWORDS}, found {keywords}")
@@ -197,7 +200,7 @@ def back_test(
         recording = read_recording(recording)
     if isinstance(accounts, str | Path):
         accounts = read_accounts(accounts)
-    sides, terms, taken_over = recorded.running_alike(sides)
+    sides, terms, taken_over = recorded.running_alike(sides, demand := demand_of(demand))
     described = specs_of(recording, accounts or {}, keywords)
     replays = [
         ReplayedService(recording, _served(described, side, bool(accounts)), selling(base, side.sold()), seed)
@@ -222,6 +225,7 @@ def back_test(
         left_out=dict(left_out),
         terms=terms,
         taken_over=taken_over,
+        demand=demand,
         unused=_unused(billed[0], recording),
         anchored=recorded.anchored_notes(described, recording.calls[0].at, base),
         assumed=recorded.assumed_notes(described, recording.kinds),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ranksim.planner.pricing.back_test import BackTest
     from ranksim.planner.pricing.column_back_test import ColumnBackTest
     from ranksim.planner.pricing.compare import ComparisonAnswer
+    from ranksim.planner.pricing.demand import Demand
     from ranksim.planner.pricing.recorded_sides import Side
 
 Sides = Callable[[bool], "list[Side]"]
@@ -225,6 +226,7 @@ def back_test(
         Path | None, typer.Option(metavar="FILE", help=f"{flags.ACCOUNTS} A is then what they are on.")
     ] = None,
     move: flags.Move = None,
+    leave_price: flags.LeavePrice = 0.0,
     rules: Annotated[Path | None, flags.rules_flag("PRICE_BACK_TEST")] = None,
     keywords: flags.KeywordsOfDomain = 50,
     policy: flags.PolicyFile = None,
@@ -256,7 +258,7 @@ def back_test(
         )
     if names is not None and not columns:
         raise BadInput(f"{recording}: --names goes with columns, which ranksim price import makes")
-    given = recording, sides, policy, seed
+    given = recording, sides, policy, seed, flags.read_demand(leave_price, 0.0)
     tested = _of_columns(*given, names) if columns else _of_calls(*given, keywords, accounts, rules)
     if csv is not None:
         tested.save_csv(csv)
@@ -265,7 +267,7 @@ def back_test(
 
 
 def _of_columns(
-    recording: Path, sides: Sides, policy: Path | None, seed: int, names: Path | None
+    recording: Path, sides: Sides, policy: Path | None, seed: int, demand: "Demand", names: Path | None
 ) -> "ColumnBackTest":
     from ranksim.planner.pricing.column_back_test import back_test_columns
     from ranksim.planner.pricing.columns import read_columns
@@ -273,12 +275,14 @@ def _of_columns(
     columns = read_columns(recording, names)
     of = sides(all(spec.plan for spec in columns.specs.values()))
     with show_progress("serving recorded calls") as tell:
-        return back_test_columns(columns, of, policy=flags.policy_of_flag(policy), seed=seed, progress=tell)
+        return back_test_columns(
+            columns, of, policy=flags.policy_of_flag(policy), seed=seed, demand=demand, progress=tell
+        )
 
 
 def _of_calls(
-    recording: Path, sides: Sides, policy: Path | None, seed: int, keywords: int, accounts: Path | None,
-    rules: Path | None,
+    recording: Path, sides: Sides, policy: Path | None, seed: int, demand: "Demand", keywords: int,
+    accounts: Path | None, rules: Path | None,
 ) -> "BackTest":  # fmt: skip
     from ranksim.planner.pricing.back_test import back_test, read_accounts
     from ranksim.planner.pricing.recording import read_recording, read_rules
@@ -289,7 +293,7 @@ def _of_calls(
         calls = read_recording(recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.2))
         return back_test(
             calls, of, accounts=described, policy=flags.policy_of_flag(policy), keywords=keywords, seed=seed,
-            progress=part(tell, 0.2, 1.0),
+            demand=demand, progress=part(tell, 0.2, 1.0),
         )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from ranksim.planner.pricing.column_run import (
     unstated_notes,
 )
 from ranksim.planner.pricing.columns import Columns, read_columns
+from ranksim.planner.pricing.demand import Demand, demand_of
 from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted, part
@@ -299,18 +300,19 @@ def back_test_columns(
     seed: int = 1,
     compiled: bool | None = None,
     audited: bool = True,
+    demand: Demand | None = None,
     progress: Tell | None = None,
 ) -> ColumnBackTest:
     """Serve all recorded calls under one side or two, in one pass over the columns.
 
     Columns and policy may be files. One call in a thousand is made again at a service and compared, unless
-    `audited` is False. `progress` is told how many were served, and that they are compared; without it a
-    notebook shows that. Raises BadInput.
+    `audited` is False. `demand` says who leaves because of B's prices. `progress` is told how many were
+    served, and that they are compared; without it a notebook shows that. Raises BadInput.
     """
     if not isinstance(columns, Columns):
         columns = read_columns(columns)
     base = policy_of(policy)
-    sides, terms, taken_over = recorded.running_alike(sides)
+    sides, terms, taken_over = recorded.running_alike(sides, demand := demand_of(demand))
     runs = [ColumnRun(columns, side, base, seed, compiled) for side in sides]
     tests = [_Test(run, seed, audited) for run in runs]
     then = refusals_of(columns)
@@ -340,6 +342,7 @@ def back_test_columns(
         engine=runs[0].fleet.engine,
         terms=terms,
         taken_over=taken_over,
+        demand=demand,
         unused=_unused(done[0].billed, runs[0]),
         anchored=recorded.anchored_notes(columns.specs, columns.start, base),
         assumed=recorded.assumed_notes(columns.specs, kinds, " of ranksim price import"),

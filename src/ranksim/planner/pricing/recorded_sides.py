@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from ranksim.core.callers.portfolio import AccountSpec
 from ranksim.core.clock import Micros
 from ranksim.core.contract.facts import JobKind
@@ -103,15 +105,19 @@ def texts_of(sides: Sequence[Side], terms: Sequence[Change]) -> tuple[str, ...]:
 
 
 def running_alike(
-    sides: Sequence[Side],
+    sides: Sequence[Side], demand: Demand
 ) -> tuple[Sequence[Side], tuple[Change, ...], tuple[str, ...]]:
     """Return sides with jobs that run alike, as far as only one of two catalogues says how they run.
 
     Also in what the catalogues of two sides differ, and what one has from the other. Raises BadInput unless
-    there are one or two sides.
+    there are one or two sides, and two where a price drives customers away.
     """
     for side in sides:
         check_kind("back-test", side, Side, "sides, such as Side('illustrative', plan='pro')")
+    if demand.refused:
+        raise BadInput("back-test: expected a Demand of price alone, found one of refused; leave that out")
+    if len(sides) == 1 and demand.price:
+        raise BadInput("--leave-price: of A alone no bill rises; give two plans or catalogues, A's and B's")
     if len(sides) == 1:
         return sides, (), ()
     if len(sides) != 2:
@@ -135,6 +141,7 @@ class RecordedAnswer(DrawnAnswer, ABC):
     are not in the answer, by reason. `terms`: in what the catalogues of two sides differ, and `taken_over`
     what one has from the other. `unused` says which months are billed though nobody saw their use, `anchored`
     whose billing months are taken to begin with the recording, `assumed` what the cost of jobs rests on.
+    `demand` says who leaves because of B's prices.
     """
 
     kind = "price back-test"
@@ -147,6 +154,7 @@ class RecordedAnswer(DrawnAnswer, ABC):
     unused: tuple[str, ...] = ()
     anchored: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    demand: Demand
 
     @property
     def title(self) -> str:
@@ -174,7 +182,21 @@ class RecordedAnswer(DrawnAnswer, ABC):
         named = zip("AB", self.sides, strict=False)
         sides = " ".join(f"{name}: {text}." for name, text in named)
         nothing = "" if self.refusals else " No call is refused, as recorded or replayed."
-        return f"{self.where}. {sides}{nothing}", *self.taken_over, Demand().sentence
+        return f"{self.where}. {sides}{nothing}", *self.taken_over, *self._who_leaves()
+
+    def _who_leaves(self) -> list[str]:
+        """Say what is assumed of who leaves, and what B then bills."""
+        if not self.demand.price:
+            return [self.demand.sentence]
+        bills = {name: np.array([row[name] for row in self.margins]) for name in ("revenue_a", "revenue_b")}
+        share = self.demand.stay(bills["revenue_b"], bills["revenue_a"], newly_refused=False)
+        billed, margin = (
+            units.usd(round(float((share * [row[f"{what}_b"] for row in self.margins]).sum())))
+            for what in ("revenue", "margin")
+        )
+        customers = units.many(len(self.margins), "customer")
+        stay = f"So {float(share.sum()):.4g} of {customers} stay under B, which then bills {billed}"
+        return [self.demand.sentence, f"{stay} at a margin of {margin}; all else is told as if all stayed."]
 
     @property
     @abstractmethod
