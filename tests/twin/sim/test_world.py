@@ -573,3 +573,20 @@ receivers: {erp: {account: us, outages: [{from: 30m, for: 3h}]}, other: {account
     assert counted.metric("deliveries.lost").mean == 210
     totals = {row["what"]: row["value"] for row in counted.tables["totals"]}
     assert (totals["events"], totals["lost"]) == (420, 210)
+
+
+def test_samples_of_a_long_run_show_an_allowance_as_each_week_ends() -> None:
+    """Six briefs a day are 42 a week, from a Monday on."""
+    briefs = {"kind": "brief_refresher", "account": "acme", "keywords": 6, "every": "1d"}
+    scenario = Scenario.model_validate(
+        {
+            "start": "2026-03-02T00:00:00Z", "length": "210d",
+            "accounts": {"acme": {"plan": "pro", "portfolio": {"domains": 1, "keywords": 6}}},
+            "clients": {"briefs": briefs},
+        }
+    )  # fmt: skip
+    result = run(scenario)
+    meters = result.tables["meters"]
+    used = [row["used"] for row in meters if row["metric"] == "keyword_brief_refreshes"]
+    assert used[7::7] == [42] * 30
+    assert result.metric("spend.acme.max").mean == 31 * 6 * 30_000

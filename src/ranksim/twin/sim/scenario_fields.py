@@ -10,7 +10,7 @@ from ranksim.core.callers.fault_rules import StatedFault
 from ranksim.core.callers.network import NetworkSpec
 from ranksim.core.callers.portfolio import AccountSpec
 from ranksim.core.callers.programs import ClientSpec
-from ranksim.core.clock import SECOND, Micros, duration
+from ranksim.core.clock import DAY, SECOND, Micros, duration
 from ranksim.core.contract.located import Located, explain_mistakes
 from ranksim.core.contract.parameters import Leaf, Settings, check_path, laid, merged, tree_of
 from ranksim.core.contract.plans import JobLabel
@@ -73,7 +73,7 @@ class ScenarioFields(Public):
     network: NetworkSpec | None = None
     """Between all clients and the service; without one, calls are answered at the instant they are made."""
     sample_every: Annotated[Duration, Field(ge=0)] = 0
-    """Between two samples of the state (µs); 0 in a file: a 200th of the length, in whole seconds."""
+    """Between two samples of the state (µs); 0 in a file: a 200th of the length in seconds, at most a day."""
     warm_up: WarmUp = "none"
     precision: Precision | None = None
     expect: tuple[Expectation, ...] = ()
@@ -81,7 +81,7 @@ class ScenarioFields(Public):
     @model_validator(mode="after")
     def _default_sampling(self) -> Self:
         if self.sample_every == 0:
-            every = max(1, round(self.length / SAMPLES / SECOND)) * SECOND
+            every = min(DAY, max(1, round(self.length / SAMPLES / SECOND)) * SECOND)
             object.__setattr__(self, "sample_every", every)
         return self
 

@@ -197,10 +197,13 @@ class ReplicationTally:
         self._notes[text] = self._notes.get(text, 0) + 1
 
     def sample(self, now: Micros, service: Service) -> None:
-        """Read the service's state into the series: on a fixed grid of `sample_every`, in order of time."""
+        """Read the service's state into the series: on a fixed grid of `sample_every`, in order of time.
+
+        It is that of the microsecond before, so that what resets now is seen as it was used.
+        """
         self._pass(now)
         self._deliveries.close_cancelled(service.state)
-        self._read(now, now, service.state, keep=self._turn % self._stride == 0)
+        self._read(now, max(self.start, now - 1), service.state, keep=self._turn % self._stride == 0)
         self._turn += 1
         if self.on_sample is not None:
             self.on_sample(now)
@@ -331,7 +334,9 @@ class ReplicationTally:
                 self._series.add("meters", (account.id, metric), now, (units, meter.limit), keep)
         if keep:
             self._no_slots.clear()
-            self._read_windows(now, at, state)
+            self._read_windows(
+                now, min(now, self.end - 1), state
+            )  # which free what is over, and reset nothing
             self._read_queues(now)
 
     def _read_windows(self, now: Micros, at: Micros, state: State) -> None:
