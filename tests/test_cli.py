@@ -121,6 +121,7 @@ def test_a_fault_of_ranksim_has_an_exit_code_of_its_own_and_a_sentence_that_says
     assert "Traceback (most recent call last)" in kept.read_text()
 
 
+@pytest.mark.slow
 def test_a_link_to_itself_is_bad_input(tmp_path: Path) -> None:
     loop = tmp_path / "loop.jsonl"
     loop.symlink_to(loop)
@@ -138,6 +139,7 @@ def test_a_link_to_itself_is_bad_input(tmp_path: Path) -> None:
 # Help and completion
 
 
+@pytest.mark.slow
 def test_help_tells_environment_variables_only_when_asked() -> None:
     for words in (("run",), ("capacity", "fit"), ()):
         short, long = process(*words, "--help"), process(*words, "--help-all")
@@ -397,6 +399,7 @@ def test_a_terminal_that_cannot_show_a_sign_gets_another(scenario: Path) -> None
 # JSON, files and traces
 
 
+@pytest.mark.slow
 def test_json_is_the_result_alone_and_the_same_each_time(scenario: Path) -> None:
     first, second = Told("run", scenario, "--json"), Told("run", scenario, "--json", "--seed", "1")
     assert first.out == second.out

@@ -63,6 +63,7 @@ def test_what_is_there_is_imported_and_what_is_not_is_asked_for(monkeypatch: pyt
         extras.imported("scipy", "Sobol needs SciPy", "study")
 
 
+@pytest.mark.slow
 def test_every_error_asks_for_an_extra_that_brings_its_library() -> None:
     found = list(asked())
     assert {where.split(":")[0] for where, _, _ in found} >= {

@@ -108,6 +108,7 @@ def test_capacity_is_asked_under_the_policy_of_a_file(asked: Callable[[Any], Any
     assert asked(policy) == asked(Path(policy)) == asked(rs.Policy.load(policy))
 
 
+@pytest.mark.slow
 def test_the_largest_portfolio_is_that_of_a_scenario_of_its_account_on_its_plan() -> None:
     scenario = rs.Scenario.load(SCENARIO)
     asked = capacity.largest(SCENARIO, grow="domains")
@@ -154,6 +155,7 @@ def test_a_value_of_a_wrong_kind_is_refused_in_a_sentence(asked: Callable[[], An
         asked()
 
 
+@pytest.mark.slow
 def test_the_workload_of_a_scenario_is_asked_by_its_path() -> None:
     assert capacity.workload_of(SCENARIO) == capacity.workload_of(rs.Scenario.load(SCENARIO))
 

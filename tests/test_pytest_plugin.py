@@ -199,6 +199,7 @@ def test_a_mistake_ends_in_the_code_of_its_author():
 """
 
 
+@pytest.mark.slow
 def test_a_failed_test_says_what_it_may_wait_for(project: Path) -> None:
     (project / "test_waiting.py").write_text(WAITING)
     told = run(project, "test_waiting.py").stdout
@@ -216,6 +217,7 @@ def test_a_failed_test_says_what_it_may_wait_for(project: Path) -> None:
     assert "3 failed" in told
 
 
+@pytest.mark.slow
 def test_under_unittest_alone_an_error_carries_how_its_world_stands(project: Path) -> None:
     (project / "test_alone.py").write_text(
         "import unittest\nfrom ranksim.testing import World\nclass TestCase(unittest.TestCase):\n"

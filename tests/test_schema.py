@@ -59,6 +59,7 @@ def test_a_policy_that_is_written_keeps_to_it() -> None:
     assert found("policy", YAML(typ="safe").load(text)) == []
 
 
+@pytest.mark.slow
 def test_every_line_of_a_trace_keeps_to_it() -> None:
     with gzip.open(ROOT / "notebooks/data/everyday.jsonl.gz", "rt") as lines:
         validator = Draft202012Validator(schema("trace"))

@@ -470,6 +470,7 @@ CHECKED = CONFORMING | {
 }
 
 
+@pytest.mark.slow
 def test_the_page_of_a_check_tells_what_it_did_and_what_not() -> None:
     text = " ".join(read(CHECKED).text.split())
     assert "checked: 2 of 5 rules asked for decided by 3 calls of tasks, in 1m30s of --time 2m" in text
@@ -490,6 +491,7 @@ def test_the_page_of_a_check_tells_what_it_did_and_what_not() -> None:
     assert "it was not asked for" in page(CHECKED)
 
 
+@pytest.mark.slow
 def test_a_cap_that_was_passed_is_said_before_all_else_everywhere() -> None:
     told = (
         "the spend cap of 1.60 USD was passed: 1.50 USD spent, 1.90 USD at the height with what was reserved"

@@ -39,6 +39,7 @@ def test_every_plot_is_saved_as_a_readable_png(tables: Tables, tmp_path: Path) -
         assert struct.unpack(">II", data[16:24]) == (960, 510 + (panels - 1) * 165)
 
 
+@pytest.mark.slow
 def test_the_same_tables_give_the_same_bytes(tables: Tables) -> None:
     rows: Tables = {"slots": tables["slots"]}
     assert plots.svgs(rows) == plots.svgs(rows)
@@ -46,6 +47,7 @@ def test_the_same_tables_give_the_same_bytes(tables: Tables) -> None:
     assert png[0] == png[1]
 
 
+@pytest.mark.slow
 def test_what_is_pointed_at_on_a_page_tells_its_numbers(tables: Tables) -> None:
     drawn = plots.svgs(tables)
     for name, sentence in {
@@ -192,6 +194,7 @@ def test_refused_additions_are_marked_where_they_were(tables: Tables) -> None:
     assert ax.get_title() == "3 calls found too few slots: acme uses up to 510 of 500 slots"
 
 
+@pytest.mark.slow
 def test_only_what_all_replications_have_is_shaded(tables: Tables) -> None:
     sentence = plots.svgs({name: tables[name] for name in ("delivering", "outages", "slots")})["delays"]
     assert "<title>ops: down from" in sentence
@@ -326,6 +329,7 @@ def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
         figure.check_matplotlib()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["refusals", "delays", "windows"])
 def test_a_narrow_page_has_a_figure_of_its_own_with_its_title_in_short_lines(
     name: str, tables: Tables
@@ -354,6 +358,7 @@ def test_some_interval_of_ticks_fits_any_span_in_both_widths(hours: float) -> No
     assert figure.to_svg(drawn).count("<svg") == 2
 
 
+@pytest.mark.slow
 def test_the_timeline_shades_the_time_in_which_an_endpoint_stays_disabled(tables: Tables) -> None:
     begin, end = tables["endpoints"][0]["disabled_at"], tables["queues"][-1]["t"]
     off = [{"endpoint": "ops", "t": begin, "until": end, "share": 1}]

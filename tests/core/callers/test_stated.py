@@ -168,6 +168,7 @@ def act(service: Service, account: str, what: str, value: Any, now: int) -> None
             service.change_plan(account, value, now)
 
 
+@pytest.mark.slow
 @pytest.mark.fact("S37", "S38", "S70")
 @given(
     steps, steps, st.sampled_from(windows.KINDS), st.booleans(), st.integers(0, 90 * SECOND), st.booleans()

@@ -75,6 +75,7 @@ CHANGES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(CHANGES)
 @settings(max_examples=60, deadline=None)
 def test_what_is_dumped_reads_back_equal(changes: dict[str, object]) -> None:

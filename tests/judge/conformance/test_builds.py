@@ -7,6 +7,7 @@ import math
 import random
 from pathlib import Path
 
+import pytest
 from tests.kit.traces import a_trace, call
 from typer.testing import CliRunner
 
@@ -46,6 +47,7 @@ def latencies(baseline: Trace, build: Trace) -> LatencyChange:
     return compare_builds(old, new).latencies[0]
 
 
+@pytest.mark.slow
 def test_a_build_that_is_a_fifth_slower_is_told_and_equal_ones_are_not() -> None:
     slow = [latencies(recorded(seed), recorded(100 + seed, 1.2)) for seed in range(10)]
     equal = [latencies(recorded(seed), recorded(200 + seed)) for seed in range(20)]
@@ -74,6 +76,7 @@ def test_refusals_and_verdicts_that_changed_are_told() -> None:
     assert {change.before for change in deviating} <= {"conforms", "undecided", "not exercised"}
 
 
+@pytest.mark.slow
 def test_the_command_says_slower_last_and_fails(tmp_path: Path) -> None:
     for name, trace in (("old", recorded(3)), ("new", recorded(4, 1.5))):
         trace.write(tmp_path / f"{name}.jsonl")

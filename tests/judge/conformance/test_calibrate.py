@@ -68,6 +68,7 @@ def test_a_notebook_shows_what_is_pinned() -> None:
     assert all((choice.name or choice.says) in shown for choice in pinned[:12])
 
 
+@pytest.mark.slow
 def test_without_time_options_stay_open_and_are_named() -> None:
     trace, policy = recorded("everyday", {"window": "sliding_log"})
     history = compare(trace).history
@@ -369,6 +370,7 @@ def test_the_command_refuses_what_is_no_trace(tmp_path: Path) -> None:
     assert not (tmp_path / "p.yaml").exists()
 
 
+@pytest.mark.slow
 def test_parts_of_spending_may_judge_one_rule() -> None:
     """The checks look at dry runs, too: a part that knew its own rules alone would stop a calibration."""
     trace = Path(__file__).parents[3] / "notebooks" / "data" / "everyday.jsonl.gz"

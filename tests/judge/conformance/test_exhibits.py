@@ -50,6 +50,7 @@ def test_what_was_found_is_what_the_trace_says_there() -> None:
     assert attempt_as_plain(whole.attempts["evt_1/1"][0])["status"] == 200
 
 
+@pytest.mark.slow
 def test_where_bytes_matter_bodies_stand_as_they_were_sent() -> None:
     body = '{"id":"evt_1",\n "é":1}'
     attempt = hook(3, valid=False).model_copy(update={"body": body})

@@ -102,6 +102,7 @@ def test_the_meta_of_a_code_is_what_the_assumption_says(code: str) -> None:
         assert re.search(rf"\b{name}\b", said), name
 
 
+@pytest.mark.slow
 def test_what_is_told_as_judged_is_told_here() -> None:
     """Every way to break a fact or to choose otherwise, as the page has it, with its case or why none can."""
     for way in ways():

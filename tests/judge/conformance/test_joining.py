@@ -41,6 +41,7 @@ def runs(*windows: str) -> tuple[Trace, ...]:
     return tuple(traces)
 
 
+@pytest.mark.slow
 def test_verdicts_and_cases_of_several_traces_are_added_up() -> None:
     traces = runs("first_hit", "first_hit")
     joint, apart = compare_all(traces), [compare(trace) for trace in traces]
@@ -65,6 +66,7 @@ def test_ids_are_told_apart_by_the_number_of_their_trace() -> None:
     assert set(joint.exhibits) >= ids
 
 
+@pytest.mark.slow
 def test_what_one_trace_excludes_no_other_may_need() -> None:
     """Each trace is explained by an algorithm, and none explains both: they are not of one deployment."""
     traces = runs("gcra", "clock")

@@ -87,6 +87,7 @@ def agrees(name: str, number: int, seed: str) -> bool:
     return expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNTIMED)
 def test_it_explains_what_a_placement_explains(name: str) -> None:
     print(f"seed {SEED}")

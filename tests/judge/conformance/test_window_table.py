@@ -118,6 +118,7 @@ def test_each_window_of_a_table_conforms_to_itself(algorithm: str) -> None:
     assert [finding.rule.name for finding in judgement.deviating] == []
 
 
+@pytest.mark.slow
 @pytest.mark.fact("S105", "U88")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("algorithm", KINDS[: QUEUE + 1])
@@ -160,6 +161,7 @@ BY_HEADERS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("algorithm", KINDS[:QUEUE])
 def test_windows_that_read_headers_and_replies_conform_to_themselves(algorithm: str, seed: int) -> None:
@@ -168,6 +170,7 @@ def test_windows_that_read_headers_and_replies_conform_to_themselves(algorithm: 
     assert [finding.rule.name for finding in judgement.deviating] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wrong", "by"), [(BY_HEADERS[0], 5), (BY_HEADERS[1], 80), (BY_HEADERS[2], 12)])
 def test_windows_that_read_headers_and_replies_are_caught(wrong: dict[str, Any], by: int) -> None:
     number, _, length = wrong["limit"].partition("/")
@@ -196,6 +199,7 @@ def without_team(exchange: Exchange) -> Exchange:
     return exchange.model_copy(update={"request_headers": {"x-plan": "gold"}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("window", "hide", "kept"),
@@ -229,6 +233,7 @@ def test_what_a_trace_does_not_show_is_held_against_nobody(
     assert [name for name in names if name.startswith(("window.", "rate.remaining"))] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", TABLE, ids=lambda entry: entry["name"])
 def test_a_window_that_admits_more_deviates_and_no_other(wrong: dict[str, Any]) -> None:
     number, _, length = wrong["limit"].partition("/")
@@ -237,6 +242,7 @@ def test_a_window_that_admits_more_deviates_and_no_other(wrong: dict[str, Any]) 
     assert verdict(judgement, f"window.{wrong['name']}") == Verdict.DEVIATES
 
 
+@pytest.mark.slow
 def test_status_and_headers_are_enough_to_see_that_more_are_admitted() -> None:
     reads = {"name": "reads", "match": "GET *", "per": "key", "limit": "20/4s"}
     trace = traced(Policy(windows=[reads | {"limit": "45/4s"}]), 1, 10, (5, 30, 90))
@@ -245,6 +251,7 @@ def test_status_and_headers_are_enough_to_see_that_more_are_admitted() -> None:
     assert verdict(judgement, "window.reads") == Verdict.DEVIATES
 
 
+@pytest.mark.slow
 def test_a_window_can_be_required_by_name() -> None:
     policy = Policy(windows=TABLE[:1])
     judgement = compare(traced(policy, 1, 10, (5, 30, 90)), policy)

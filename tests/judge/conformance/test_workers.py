@@ -12,6 +12,7 @@ from ranksim.judge.conformance.report.as_dict import judgement_data
 RECORDED = Path(__file__).parents[3] / "notebooks" / "data" / "everyday.jsonl.gz"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("traces", [1, 2])
 def test_a_judgement_does_not_depend_on_the_number_of_processes(traces: int) -> None:
     alone, shared = (compare_all([RECORDED] * traces, workers=workers) for workers in (1, 3))

@@ -48,6 +48,7 @@ def test_whether_refused_calls_count_is_found(kind: str) -> None:
     assert (probes.judged.algorithm, probes.judged.refused_count) == (kind, True)
 
 
+@pytest.mark.slow
 def test_a_counter_that_begins_anew_is_told_from_one_on_the_clock() -> None:
     """In most runs, and never named otherwise: a phase on the clock may fit all of its beginnings."""
     named = []

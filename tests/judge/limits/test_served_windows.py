@@ -45,6 +45,7 @@ def test_an_algorithm_that_is_served_explains_its_calls(algorithm: str, seed: in
     assert algorithm in judged.algorithms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_a_limit_that_is_served_one_higher_is_caught(seed: int) -> None:
     for algorithm in (*KINDS[:QUEUE], "concurrency"):

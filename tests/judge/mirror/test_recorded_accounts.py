@@ -54,6 +54,7 @@ def ask(*words: object) -> str:
     return result.output
 
 
+@pytest.mark.slow
 def test_a_trace_alone_makes_a_twin_whose_answers_say_what_is_made_up(recorded: Path, tmp_path: Path) -> None:
     out = tmp_path / "twin"
     said = ask("mirror", "--trace", recorded, "--out", out)

@@ -211,6 +211,7 @@ def nightly(domains: int, *timeline: dict[str, Any]) -> rs.Scenario:
     )
 
 
+@pytest.mark.slow
 def test_domains_that_join_are_started_with_the_others() -> None:
     """Five tries of 20 a minute: 100 are let in at once, and the starts of 105 are too many."""
     together, apart = (
@@ -230,6 +231,7 @@ def test_domains_that_join_are_started_with_the_others() -> None:
     assert all(plan.now.fits for plan in fit(nightly(90, TEN_JOIN), growth=1).plans if plan.plan == "agency")
 
 
+@pytest.mark.slow
 def test_domains_that_have_gone_again_are_started_no_more() -> None:
     removal = {"do": "remove_domains", "at": "2026-08-20T00:00:00Z", "domains": 10}
     months = fit(nightly(95, TEN_JOIN, removal), growth="1,1,1,1,1,1,1,1").months
@@ -243,6 +245,7 @@ def costs(scenario: rs.Scenario, growth: str) -> list[int]:
     return [month.sizes["agency"].cost for month in fit(scenario, growth=growth).months]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("goes", "whole", "held"),
     [("2026-05-01", 2, 3), ("2026-06-01", 3, 4), ("2026-06-20", 4, 4)],  # June has 30 days
@@ -262,6 +265,7 @@ def test_what_has_gone_grows_no_more(goes: str, whole: int, held: int) -> None:
     assert (spans["pro"], spans["agency"]) == (f"from month {held + 1}", "in all 5 months")
 
 
+@pytest.mark.slow
 def test_of_a_growth_in_time_the_first_month_is_told_as_it_is() -> None:
     answer = fit(joined(TEN_JOIN), growth="1,1,1,2")
     assert answer.plans[0].now == answer.months[0].sizes[answer.plans[0].plan]
@@ -294,6 +298,7 @@ def _refuses(portfolio: Portfolio, plan: str) -> bool:
     return result.metric("clients.runs.granted").mean != 31 * portfolio.domains
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restricted", [{}, {"domain": "new.example"}])
 def test_a_team_that_gets_a_key_and_domains_of_its_own_is_counted_from_its_month_on(
     restricted: dict[str, str],

@@ -101,6 +101,7 @@ def test_a_world_loses_starts_from_the_size_at_which_a_plan_breaks(domains: int,
     assert seen.metric("jobs.rank_run.done").mean == 2 * (domains - lost)
 
 
+@pytest.mark.slow
 def test_what_is_given_up_fits_no_plan_and_the_remedies_are_such() -> None:
     answer = fit(Portfolio(domains=130, keywords=300, pairings=4), growth=1)
     assert answer.cheapest() is None
@@ -185,6 +186,7 @@ def test_a_world_of_one_domain_more_does_not_open() -> None:
         world(Portfolio(domains=26, keywords=10, pairings=2), "starter", DAY, POLICY)
 
 
+@pytest.mark.slow
 def test_it_says_when_no_plan_fits_and_when_another_does() -> None:
     none = fit(Portfolio(domains=500, keywords=1000), spread="25m")
     assert none.sentence.startswith("No plan fits. The nearest is agency: what breaks first is keyword slots")
@@ -298,6 +300,7 @@ def test_its_tables_need_no_more_than_eighty_columns() -> None:
     assert max(widths) <= 80
 
 
+@pytest.mark.slow
 def test_its_page_is_that_of_the_command() -> None:
     page = fit(domains=30).page()
     assert ("<svg " in page, "The plan free fits" in page) == (True, True)

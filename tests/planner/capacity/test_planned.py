@@ -190,6 +190,7 @@ def test_bad_input(changes: dict[str, Any], asked: dict[str, Any], message: str)
         workload_of(planned(**changes), **asked)
 
 
+@pytest.mark.slow
 def test_an_exported_account_is_answered_like_the_account_itself() -> None:
     """Its domains are sites then, those that are alike a part again."""
     scenario = planned(accounts={"acme": {"further": [{"domains": ["other.example"], "keywords": 50}]}})
@@ -406,6 +407,7 @@ def test_requests_in_a_row_are_late_from_when_they_would_have_begun(window: str,
     assert "the last begins 1m late" in note
 
 
+@pytest.mark.slow
 def test_a_portfolio_carries_as_many_domains_as_its_plan_fits() -> None:
     """All start at one instant: 20 in each of five minutes."""
     scenario = agency()
@@ -416,6 +418,7 @@ def test_a_portfolio_carries_as_many_domains_as_its_plan_fits() -> None:
     assert largest(workload_of(scenario, spread="1h"), "agency", grow="domains").most == 1200
 
 
+@pytest.mark.slow
 def test_a_request_of_a_sync_is_for_one_list() -> None:
     """1,000 domains of 10 words are 1,000 requests, of which 120 pass in a minute: eight minutes."""
     few = {"domains": 1000, "keywords": 10, "scans": ({},)}

@@ -97,6 +97,7 @@ def test_a_wait_that_doubles_often_is_the_same_compiled_and_interpreted(same: An
     same(interpreted, simulate_fleet(population, policy))
 
 
+@pytest.mark.slow
 def test_the_largest_numbers_that_pass_give_the_same_compiled_and_interpreted(same: Any) -> None:
     """At the edge of what is let through, Python's integers without bounds find what 64 bits find."""
     policy = Policy().replace(

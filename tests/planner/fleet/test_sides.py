@@ -113,6 +113,7 @@ def test_what_holds_for_all_plans_is_served_anew(served: list[list[int]]) -> Non
     assert served == [list(range(12)), list(range(12))]
 
 
+@pytest.mark.slow
 def test_busy_accounts_get_a_longer_tape(same: Any) -> None:
     busy = Population.parse("""
 accounts: 3

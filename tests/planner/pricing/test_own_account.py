@@ -45,6 +45,7 @@ def cost(answer: AccountComparison, side: str = "a") -> float:
     return float(answer.row("cost")[side]) / MICRO_USD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scenario", "dollars"),
     [

@@ -81,6 +81,7 @@ def test_json_and_files(place: Path) -> None:
     assert not (place / "results" / "plots").exists()
 
 
+@pytest.mark.slow
 def test_every_flag_is_an_environment_variable(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ranksim.planner.study.pools.CONNECT", "1s")
     (place / "plans.yaml").write_text(STUDY + FACTORS)
@@ -195,6 +196,7 @@ def test_set_is_what_change_says(place: Path) -> None:
     assert err == ("ranksim: scenario.pools.rank_run.capacity: the study varies it; set another parameter\n")
 
 
+@pytest.mark.slow
 def test_money_and_durations_of_a_study_have_their_units(place: Path) -> None:
     price = "policy.catalogue.plans.pro.price"
     wrong = {

@@ -237,6 +237,7 @@ def test_labels_of_a_tornado_whose_ends_lie_on_one_side_stand_apart(result: Stud
     assert abs(high - low) > 0.2
 
 
+@pytest.mark.slow
 def test_a_page_answers_before_it_shows_how(result: StudyResult) -> None:
     text = result.page()
     order = [

@@ -35,6 +35,7 @@ def recorded(part: str) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_sample_calls_are_answered_as_before(stage: Any) -> None:
     found = {name: recording.digest(text) for name, text in recording.answers(stage).items()}
     assert len(found) > 209

@@ -39,6 +39,7 @@ DIGEST = "b0b68169f751d2550b60ae22a77586dd2b226653182b0993568b99b6d075d166"
 """Of the trace under seed 5: the same on Python 3.11, 3.12 and 3.13."""
 
 
+@pytest.mark.slow
 def test_the_trace_of_a_seed_is_the_same_on_every_machine(scenario: Scenario, tmp_path: Path) -> None:
     run(scenario, seed=5, trace=tmp_path / "trace.jsonl")
     assert sha256((tmp_path / "trace.jsonl").read_bytes()).hexdigest() == DIGEST

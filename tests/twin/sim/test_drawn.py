@@ -105,6 +105,7 @@ def test_slots_are_not_drawn_where_clients_only_read(operation: str, drawn: bool
     assert is_drawn(world(clients={"nightly": RUNS, "app": app}), "slots.acme.used") is drawn
 
 
+@pytest.mark.slow
 def test_one_replication_is_precise_where_nothing_is_drawn() -> None:
     precise = {"precision": {"of": "jobs.rank_run.wait.mean", "relative": 0.5}}
     assert len(rs.run(world(**precise)).replications) == 1

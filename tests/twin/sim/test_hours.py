@@ -170,6 +170,7 @@ def test_the_tables_of_queues_agree_with_the_events_of_jobs(scenario: Scenario) 
     check(result, "queues", "jobs", most, kind="rank_run")
 
 
+@pytest.mark.slow
 def test_a_result_of_before_opens_and_is_drawn_over_time(scenario: Scenario) -> None:
     result = run(scenario, replications=1)
     plain = json.loads(result.to_json())

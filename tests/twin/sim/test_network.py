@@ -135,6 +135,7 @@ def test_a_poller_waits_for_its_reply() -> None:
     assert [sent // SECOND for sent, *_ in seen.exchanges[:3]] == [0, 90, 180]
 
 
+@pytest.mark.slow
 def test_neither_other_clients_nor_the_number_of_processes_change_what_travels() -> None:
     network = "{lost_requests: 0.1, lost_replies: 0.1, give_up: 2s}"
     client = "mix: {slots.get: 1, labels.create: 1}, every: 5s, idempotency_keys: true"

@@ -32,6 +32,7 @@ def result() -> rs.Result:
     return rs.run(FILE)
 
 
+@pytest.mark.slow
 def test_a_file_is_run_by_its_name(result: rs.Result) -> None:
     assert result.to_json() == rs.run(str(FILE)).to_json() == rs.run(rs.Scenario.load(FILE)).to_json()
 
@@ -71,6 +72,7 @@ def test_every_frame_has_the_rows_of_its_table(result: rs.Result, table: str) ->
     assert len(result.frame(table)) == len(result.tables[table])
 
 
+@pytest.mark.slow
 def test_things_show_themselves(result: rs.Result) -> None:
     scenario = rs.Scenario.load(FILE)
     assert repr(scenario) == ("<Scenario 'quickstart': 1w from 2026-01-05T00:00:00Z, 1 account, 5 clients>")
@@ -96,6 +98,7 @@ def test_things_show_themselves(result: rs.Result) -> None:
     assert repr(rs.capacity.fit(rs.capacity.Portfolio(domains=30))).startswith("<Fit: The plan free fits")
 
 
+@pytest.mark.slow
 def test_a_plot_shows_its_figure_at_the_end_of_a_cell(result: rs.Result) -> None:
     for drawn in (
         result.plot("slots"),
@@ -107,6 +110,7 @@ def test_a_plot_shows_its_figure_at_the_end_of_a_cell(result: rs.Result) -> None
             assert data["image/png"].startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_an_estimate_shows_itself_in_its_unit(result: rs.Result) -> None:
     wait = result.metric("jobs.rank_run.wait.p95")
     assert wait.mean is not None
@@ -190,6 +194,7 @@ def test_a_comparison_draws_what_changed_most(result: rs.Result) -> None:
         result.compare(result).plot()
 
 
+@pytest.mark.slow
 def test_a_comparison_says_how_much_of_it_chance_may_have_done() -> None:
     compared = rs.run(FILE, seed=1, replications=5).compare(rs.run(FILE, seed=2, replications=5))
     chance = [row for row in compared.changed if row["low"] is not None and row["low"] <= 0 <= row["high"]]
@@ -203,6 +208,7 @@ def test_a_comparison_says_how_much_of_it_chance_may_have_done() -> None:
     assert compared.plot().get_title().replace("\n", " ").startswith(text)
 
 
+@pytest.mark.slow
 def test_a_comparison_says_what_differs_and_what_is_paired() -> None:
     scenario = rs.Scenario.load(FILE)
     now = rs.run(scenario, seed=1, replications=3)
@@ -246,6 +252,7 @@ def test_one_metric_is_compared_by_its_name(result: rs.Result) -> None:
     assert [row["metric"] for row in result.compare(result, "calls.total")] == ["calls.total"]
 
 
+@pytest.mark.slow
 def test_an_estimate_has_its_value_in_its_unit(result: rs.Result) -> None:
     wait = result.metric("jobs.rank_run.wait.p95")
     assert wait.value == pd.Timedelta(wait.mean, "us") < pd.Timedelta("20min")
@@ -301,6 +308,7 @@ def test_a_kernel_shows_a_summary_as_plain_lines(
     assert DisplayFormatter().format(plain)[0]["text/plain"] == plain
 
 
+@pytest.mark.slow
 def test_what_is_saved_is_loaded_with_page_summary_and_why(result: rs.Result, tmp_path: Path) -> None:
     result.save(tmp_path / "kept")
     assert {"result.json", "scenario.json", "page.html", "tables", "plots"} == {
@@ -325,6 +333,7 @@ def test_what_is_saved_is_loaded_with_page_summary_and_why(result: rs.Result, tm
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "mine"]
 
 
+@pytest.mark.slow
 def test_a_saved_result_is_loaded_by_its_file_or_directory(result: rs.Result, tmp_path: Path) -> None:
     with pytest.raises(
         BadInput, match=r"result\.json: cannot be read \(No such file .*`ranksim run --out` wrote"
@@ -393,6 +402,7 @@ def test_a_thing_of_a_wrong_kind_is_told_in_a_sentence(
         wrong(result)
 
 
+@pytest.mark.slow
 def test_a_judgement_has_a_row_for_each_rule(tmp_path: Path) -> None:
     rs.run(FILE, replications=1, trace=tmp_path / "trace.jsonl")
     judgement = rs.compare(tmp_path / "trace.jsonl")

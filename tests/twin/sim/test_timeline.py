@@ -249,6 +249,7 @@ def test_schedules_follow_the_domains_that_there_are(of: str, runs: int) -> None
     assert done(2, of, *actions)[0] == runs
 
 
+@pytest.mark.slow
 def test_a_domain_that_finds_too_few_slots_is_there_without_a_scan() -> None:
     many = {"at": "1d", "do": "add_domains", "account": "us", "keywords": 10**6 // 5}
     jobs, slots, *_ = done(2, "all", many)

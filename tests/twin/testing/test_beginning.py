@@ -99,6 +99,7 @@ def test_until_an_instant_there_is_the_history_of_the_simulation(tmp_path: Path)
         assert world.client().get("/v1/account").json()["data"]["status"] == "past_due"
 
 
+@pytest.mark.slow
 def test_the_marker_names_a_file_beside_the_test(tmp_path: Path) -> None:
     written(tmp_path, NEAR)
     (tmp_path / "test_near.py").write_text(

@@ -108,6 +108,7 @@ def test_a_check_changes_nothing_but_what_carries_its_mark(dry: bool) -> None:
     assert checked.ownership.held_back == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rule", "case"),
     [("webhooks", "webhook.sent", "crawl failed"), ("rungs", "job.reason", "failed")],

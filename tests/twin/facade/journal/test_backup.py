@@ -107,6 +107,7 @@ def test_a_check_finds_what_a_start_would_refuse(killed: Path, tmp_path: Path) -
     assert tell("serve", "--check")[0] == 2
 
 
+@pytest.mark.slow
 def test_a_file_that_is_served_is_not_read_from_beside(closed: Path) -> None:
     log = attach(make(), closed)
     for words in (
