@@ -334,9 +334,8 @@ class ReplicationTally:
                 self._series.add("meters", (account.id, metric), now, (units, meter.limit), keep)
         if keep:
             self._no_slots.clear()
-            self._read_windows(
-                now, min(now, self.end - 1), state
-            )  # which free what is over, and reset nothing
+            # A window frees what is over, and resets nothing, so it is read at the instant itself.
+            self._read_windows(now, min(now, self.end - 1), state)
             self._read_queues(now)
 
     def _read_windows(self, now: Micros, at: Micros, state: State) -> None:
