@@ -85,6 +85,19 @@ def test_a_frame_without_rows_has_the_types_of_one_with_rows() -> None:
     assert frames.typed_without_rows(pd.DataFrame(rows), {}).dtypes.equals(types)
 
 
+@pytest.mark.parametrize("ends", [[1, 2], [None, None], [1, None], [1.5, 2]])
+def test_ends_are_floats_whatever_the_rows_are(ends: list[float | None]) -> None:
+    waits = pd.to_timedelta([1, 2], unit="s")
+    frame = pd.DataFrame({"low": ends, "used": ends, "used_low": ends, "wait_high": waits, "count": [1, 2]})
+    types = frames.with_number_ends(frame).dtypes.map(str).to_dict()
+    assert {column: types.pop(column) for column in ("low", "used", "used_low")} == {
+        "low": "float64",
+        "used": "float64",
+        "used_low": "float64",
+    }
+    assert types == {"wait_high": str(waits.dtype), "count": "int64"}
+
+
 def test_units_of_all_rows_say_what_every_column_is() -> None:
     """Durations beside money that never varies: also of ends, which only durations have."""
     rows = [

@@ -146,10 +146,14 @@ TEXT = (
 
 
 def with_number_ends(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame where what has an interval, its ends, and gains are NaN also where all are unknown."""
+    """Return a frame where what has an interval, its ends, and gains are floats, NaN where unknown.
+
+    So it is whatever the rows are: also where all are whole, or none is there. Times stay times.
+    """
     for column in map(str, frame):
         number = column.endswith(ENDS) or f"{column}_low" in frame
-        if number and frame[column].dtype == object and frame[column].isna().all():
+        kind = frame[column].dtype.kind
+        if number and (kind == "i" or (kind == "O" and frame[column].isna().all())):
             frame[column] = frame[column].astype(float)
     return frame
 
