@@ -2,7 +2,6 @@
 
 import math
 import random
-from statistics import fmean
 
 import numpy as np
 import pytest
@@ -39,7 +38,7 @@ def test_the_interval_of_values_without_skewness_is_that_of_scipy() -> None:
 
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.98])
 @pytest.mark.parametrize(
-    "values", [[0.1, 0.2, 0.4, 0.5, 0.7], [3.0, 5.0, 4.0, 7.5, 6.25, 4.5], [1.0, 1.0, 2.0]]
+    "values", [[0.1, 0.2, 0.4, 0.5, 9.0], [3.0, 5.0, 4.0, 7.5, 6.25, 4.5], [1.0, 1.0, 2.0]]
 )
 def test_the_farther_end_is_where_halls_transformation_reaches_students_quantile(
     values: list[float], level: float
@@ -56,18 +55,6 @@ def test_the_farther_end_is_where_halls_transformation_reaches_students_quantile
     t = (mean - high) / scipy.stats.sem(values)
     transformed = t + skewness * t**2 / (3 * n**0.5) + skewness**2 * t**3 / (27 * n) + skewness / (6 * n**0.5)
     assert transformed == pytest.approx(scipy.stats.t.ppf((1 - level) / 2, n - 1))
-
-
-@pytest.mark.parametrize("values", [[14.0, 14.0, 12.0, 10.0, 6.0], [0.0, 9.0, 9.0, 9.0, 8.0]])
-def test_no_end_is_farther_than_at_the_most_skewness_that_so_many_values_can_have(
-    values: list[float],
-) -> None:
-    """Near 0 the cubic transformation is flat: five values a little skewed had an end four times as far."""
-    most = estimate([1.0, 1.0, 1.0, 1.0, 0.0])
-    drawn, (one, other) = estimate(values), (scipy.stats.sem(x) for x in (values, [1.0] * 4 + [0.0]))
-    assert drawn.low is not None
-    assert most.low is not None
-    assert (fmean(values) - drawn.low) / one == pytest.approx((0.8 - most.low) / other)
 
 
 def test_the_interval_of_mirrored_values_is_mirrored() -> None:
