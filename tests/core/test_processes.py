@@ -32,6 +32,17 @@ def test_a_script_needs_no_guard(tmp_path: Path) -> None:
     assert ended.stdout.count("once") == 1
 
 
+def test_a_script_with_a_guard_has_tasks_of_its_own(tmp_path: Path) -> None:
+    """Such as a world of a class that it defines: it could not be pickled."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from ranksim.core.processes import Workers\n\ndef own() -> str:\n    return 'own'\n\n"
+        "if __name__ == '__main__':\n    print(Workers(1).submit(own).result())\n"
+    )
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=600, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "own\n", "")
+
+
 def held() -> bool:
     return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
 

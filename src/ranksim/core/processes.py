@@ -2,12 +2,13 @@
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing.connection import wait
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
@@ -22,8 +23,8 @@ T = TypeVar("T")
 class Workers(ProcessPoolExecutor):
     """An executor on so many processes of this machine, which start with the first task.
 
-    They import what tasks are made of, not the caller's script: it needs no `if __name__ == "__main__":`, and
-    no task may be defined in it.
+    They import what tasks are made of, not the caller's script, unless a task is made of what that defines:
+    so a script needs `if __name__ == "__main__":` only then.
     """
 
     def __init__(self, count: int) -> None:
@@ -31,7 +32,8 @@ class Workers(ProcessPoolExecutor):
 
     def submit(self, task: Callable[P, T], /, *args: P.args, **options: P.kwargs) -> Future[T]:
         """Hand out a task. Processes that start now do not hear of an interrupt before they have begun."""
-        with _interrupts_held(), _script_hidden():
+        of_script = b"__main__" in pickle.dumps((task, args, options))
+        with _interrupts_held(), nullcontext() if of_script else _script_hidden():
             return super().submit(task, *args, **options)
 
 

@@ -752,10 +752,6 @@ def test_a_specification_that_makes_no_sense_is_refused(fields: dict[str, Any], 
         ),
         ({"kind": "python", "function": "no_such_module:f"}, "No module named 'no_such_module'"),
         ({"kind": "python", "function": "my_clients:f"}, "module 'my_clients' has no function 'f'"),
-        (
-            {"kind": "python", "function": "__main__:no_such_client"},
-            "module '__main__' has no function 'no_such_client'; worker processes do not run the script: put",
-        ),
         ({"kind": "python", "function": "my_clients:MONDAY"}, "expected a function"),
         ({"kind": "python", "function": "my_clients:no_generator"}, "has no yield"),
         (

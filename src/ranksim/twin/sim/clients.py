@@ -75,10 +75,7 @@ def _function(name: str, path: str) -> Callable[..., Any]:
             f"clients.{name}.function: {error}; expected module:function, on the import path"
         ) from None
     except AttributeError:
-        missing = f"clients.{name}.function: module {module!r} has no function {attribute!r}"
-        if module == "__main__":
-            missing += "; worker processes do not run the script: put it into a module of its own"
-        raise BadInput(missing) from None
+        raise BadInput(f"clients.{name}.function: module {module!r} has no function {attribute!r}") from None
     if not callable(function):
         raise BadInput(f"clients.{name}.function: expected a function, found {path!r}, which is none")
     result: Callable[..., Any] = function
