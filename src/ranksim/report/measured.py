@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ranksim.core.errors import BadInput
@@ -89,19 +89,30 @@ class MetricComparison(Sequence[Row]):
     """Two results compared metric by metric: a sequence of rows, B minus A, as plain numbers.
 
     Shown, and in `frame`, are first those metrics whose mean differs. Durations of rows are µs, money µUSD.
+    `drawn` names metrics on which chance bears: of one pair of these nobody can tell.
     """
 
-    def __init__(self, a: str, b: str, rows: Iterable[Row], remarks: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        a: str,
+        b: str,
+        rows: Iterable[Row],
+        remarks: Iterable[str] = (),
+        drawn: Collection[str] = (),
+    ) -> None:
         self.a = a
         self.b = b
         self.rows = tuple(rows)
         self.remarks = tuple(remarks)
+        self._drawn = frozenset(drawn)
 
     @property
     def tables(self) -> dict[str, list[Row]]:
         """All rows as `differences`: what changed first, of that what chance alone may explain last."""
         return {
-            "differences": sorted(self.rows, key=lambda row: (not row["difference"], _may_be_chance(row)))
+            "differences": sorted(
+                self.rows, key=lambda row: (not row["difference"], self._may_be_chance(row))
+            )
         }
 
     @property
@@ -137,8 +148,14 @@ class MetricComparison(Sequence[Row]):
 
     def _counts(self) -> str:
         changed = f"{units.many(len(self.changed), 'metric')} of {units.count(len(self.rows))} changed"
-        chance = sum(map(_may_be_chance, self.changed))
+        chance = sum(map(self._may_be_chance, self.changed))
         return f"{changed}, {units.count(chance)} of them perhaps by chance" if chance else changed
+
+    def _may_be_chance(self, row: Row) -> bool:
+        """Whether the interval of a difference holds 0, or one pair of what is drawn has none."""
+        if row["low"] is None:
+            return row["pairs"] == 1 and row["metric"] in self._drawn
+        return bool(row["low"] <= 0 <= row["high"])
 
     def page(self, plots: bool = True) -> str:
         """Return an HTML page: what changed, drawn unless without `plots`, and how much perhaps by chance.
@@ -232,8 +249,3 @@ class MetricComparison(Sequence[Row]):
 def _has_percentage(row: Row) -> bool:
     """Whether a change can be told in per cent of what was before."""
     return bool(row["a"]) and row["unit"] != "instant"
-
-
-def _may_be_chance(row: Row) -> bool:
-    """Whether the interval of a difference holds 0."""
-    return row["low"] is not None and bool(row["low"] <= 0 <= row["high"])

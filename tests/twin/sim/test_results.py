@@ -339,6 +339,26 @@ def test_differences_of_shares_are_fractions_of_1_as_shares_are() -> None:
     assert row["low"] < row["difference"] < row["high"]
 
 
+def test_one_pair_of_what_is_drawn_may_be_chance() -> None:
+    then, now = (result((count, 5), (count, 5)) for count in (20, 90))
+    now.replications[1].endpoints[0]["disablings"] = [[2 * MINUTE, "20 consecutive failed deliveries"]]
+    compared = now.compare(then, ["endpoints.shop.disabled_at", "calls.total"])
+    assert [(row["low"], row["pairs"]) for row in compared if row["unit"] == "instant"] == [(None, 1)]
+    assert compared.notes[0] == "2 metrics of 2 changed, 1 of them perhaps by chance."
+    assert [row["metric"] for row in compared.tables["differences"]] == [
+        "calls.total",
+        "endpoints.shop.disabled_at",
+    ]
+
+
+def test_where_nothing_is_drawn_one_pair_is_sure() -> None:
+    then, now = (result((count, 5)) for count in (20, 90))
+    then.fixed = now.fixed = ("",)
+    (row,) = compared = now.compare(then, "calls.total")
+    assert (row["difference"], row["low"], row["pairs"]) == (70, None, 1)
+    assert compared.notes[0] == "1 metric of 1 changed."
+
+
 def test_a_comparison_is_of_what_both_have() -> None:
     here, there = result((1, 1)), result((1, 1), series={})
     rows = {row["metric"]: row for row in here.compare(there)}

@@ -151,7 +151,8 @@ class StudyResult(ReadyAnswer):
         metrics = [metrics] if isinstance(metrics, str) else metrics
         names = self.study.measured if metrics is None else tuple(metrics)
         rows = [_comparison(self.study, point, against, name, self._sample) for name in names]
-        return MetricComparison(against, point, rows)
+        drawn = [name for name in names for at in (point, against) if self._sample(at, name).drawn]
+        return MetricComparison(against, point, rows, drawn=drawn)
 
     @property
     def plots(self) -> tuple[str, ...]:

@@ -225,7 +225,9 @@ class Result:
         check_kind("metrics", metrics, Iterable | None, "names, as `metrics` has them")
         metrics = [metrics] if isinstance(metrics, str) else metrics
         names = sorted(set(self._names) & set(other._names)) if metrics is None else list(metrics)
-        rows = {name: compared(self.sample(name), other.sample(name), self.level) for name in names}
+        samples = {name: (self.sample(name), other.sample(name)) for name in names}
+        drawn = [name for name, both in samples.items() if any(sample.drawn for sample in both)]
+        rows = {name: compared(*both, self.level) for name, both in samples.items()}
         units = {name: unit_of(name) for name in rows}
         compared_rows = (
             {"metric": name, "unit": units[name], "difference_unit": difference_unit(units[name])}
@@ -234,7 +236,8 @@ class Result:
             for name, row in rows.items()
             if row.pairs
         )
-        return MetricComparison(other.scenario, self.scenario, compared_rows, self._how_compared(other))
+        remarks = self._how_compared(other)
+        return MetricComparison(other.scenario, self.scenario, compared_rows, remarks, drawn)
 
     def _how_compared(self, other: Result) -> Iterator[str]:
         """What differs between two results, as far as their scenarios are there, and what is paired."""
