@@ -246,7 +246,7 @@ class Fake:
             | self.ends("duplicates", 3)
             | self.ends("disabled", 1)
             | {"disabled_at": START + DAY, "disabled_at_low": None, "disabled_at_high": None}
-            | {"reason": "20 consecutive failures"}
+            | {"disabled_in": 1, "reason": "20 consecutive failures"}
             for endpoint in ("ops", "slack")
         ]
 

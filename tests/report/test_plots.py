@@ -132,12 +132,15 @@ def test_labels_at_line_ends_do_not_overlap(fake: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "title"),
     [
-        ("slots", "acme uses up to 102 % of its slots (5 of 12 accounts shown)"),
+        ("slots", "acme uses up to 102 % of its slots on average (5 of 12 accounts shown)"),
         (
             "meters",
-            "acme, research_lookups reaches 100 % of the allowance (5 of 24 allowances shown)",
+            "acme, research_lookups reaches 100 % of the allowance on average (5 of 24 allowances shown)",
         ),
-        ("spend", "acme reaches 94.4 % of the ceiling of its provider cost (5 of 12 accounts shown)"),
+        (
+            "spend",
+            "acme reaches 94.4 % of the ceiling of its provider cost on average (5 of 12 accounts shown)",
+        ),
     ],
 )
 def test_of_many_accounts_the_fullest_are_shown_and_the_title_says_so(
@@ -151,18 +154,37 @@ def test_of_many_accounts_the_fullest_are_shown_and_the_title_says_so(
 @pytest.mark.parametrize(
     ("name", "title"),
     [
-        ("slots", "acme uses up to 510 of 500 slots"),
-        ("spend", "acme costs the provider up to 9.44 USD in a billing month"),
+        ("slots", "acme uses up to 510 of 500 slots on average"),
+        ("spend", "acme costs the provider up to 9.44 USD in a billing month on average"),
         ("windows", "40 calls refused, 50 % of them read calls of main, beyond 600 in 60 s"),
         ("refusals", "40 of 92 refusals are rate_limited"),
-        ("jobs", "Up to 7 rank_run jobs wait for 4 workers"),
+        ("jobs", "Up to 7 rank_run jobs wait on average for 4 workers"),
         ("deliveries", "588 of 4,016 webhook attempts fail"),
         ("timeline", "ops loses 20 events"),
-        ("delays", "Events arrive up to 16h48m late, 20 never"),
+        ("delays", "Events arrive up to 16h48m late on average, 20 never"),
     ],
 )
 def test_titles_tell_the_finding(tables: Tables, name: str, title: str) -> None:
     assert plots.plot(tables, name).get_title().replace("\n", " ") == title
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("slots", "acme uses up to 510 of 500 slots"),
+        ("spend", "acme costs the provider up to 9.44 USD in a billing month"),
+        ("jobs", "Up to 7 rank_run jobs wait for 4 workers"),
+        ("delays", "Events arrive up to 16h48m late, 20 never"),
+    ],
+)
+def test_the_height_of_one_run_is_no_average(fake: Any, name: str, title: str) -> None:
+    assert plots.plot(fake(replications=1).tables(), name).get_title() == title
+
+
+def test_an_endpoint_that_some_runs_disable_is_marked_with_their_share(tables: Tables) -> None:
+    for row in tables["endpoints"]:
+        row["disabled_in"] = 0.05
+    assert "disabled in 5 % of runs, 00:00" in texts(plots.plot(tables, "timeline"))
 
 
 def test_a_window_that_is_full_and_refuses_nothing_is_not_called_otherwise(tables: Tables) -> None:
@@ -191,7 +213,8 @@ def test_refused_additions_are_marked_where_they_were(tables: Tables) -> None:
     (mark,) = ax.lines[-1].get_xydata()
     assert mark[1] == tables["slots"][40]["used"]
     assert "× refused" in texts(ax)
-    assert ax.get_title() == "3 calls found too few slots: acme uses up to 510 of 500 slots"
+    title = "3 calls found too few slots: acme uses up to 510 of 500 slots on average"
+    assert ax.get_title().replace("\n", " ") == title
 
 
 @pytest.mark.slow

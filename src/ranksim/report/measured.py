@@ -154,7 +154,7 @@ class MetricComparison(Sequence[Row]):
     def _may_be_chance(self, row: Row) -> bool:
         """Whether the interval of a difference holds 0, or one pair of what is drawn has none."""
         if row["low"] is None:
-            return row["pairs"] == 1 and row["metric"] in self._drawn
+            return row["metric"] in self._drawn and bool(row["pairs"] == 1)
         return bool(row["low"] <= 0 <= row["high"])
 
     def page(self, plots: bool = True) -> str:

@@ -54,6 +54,11 @@ def in_dollars(row: Row) -> Row:
     return {**row, **money}
 
 
+def on_average(rows: Iterable[Row]) -> str:
+    """Return what a title adds to the height of a curve that is a mean over replications, else nothing."""
+    return " on average" if any(row.get("low") is not None for row in rows) else ""
+
+
 def of_many(title: str, drawn: int, total: int, noun: str) -> str:
     """Return a title that says so where not all are shown."""
     return f"{title} ({drawn} of {total} {noun} shown)" if drawn < total else title

@@ -27,6 +27,7 @@ from ranksim.report.over_time import (
     in_words,
     note_above,
     of_many,
+    on_average,
     times,
     tooltips,
     total,
@@ -56,13 +57,14 @@ def slots(tables: Tables, ax: Axes) -> None:
     refusals = f"{units.many(refused, 'call')} found too few slots: " if refused else ""
     if len(accounts) > 1:
         lines = {name: _shares(rows, ("active", "held"), "limit") for name, rows in accounts.items()}
-        _share_lines(ax, lines, refusals + "{fullest} uses up to {share} of its slots", "accounts")
+        mean = on_average(tables["slots"])
+        _share_lines(ax, lines, f"{refusals}{{fullest}} uses up to {{share}} of its slots{mean}", "accounts")
         return
     ((account, rows),) = accounts.items()
     _stack(ax, rows, {"active": "active", "held": "held to month end"}, limit="limit", noun="limit")
     fullest = max(rows, key=lambda row: row["used"])
     of = "" if fullest["limit"] is None else f" of {units.count(fullest['limit'])}"
-    title(ax, f"{refusals}{account} uses up to {units.count(fullest['used'])}{of} slots")
+    title(ax, f"{refusals}{account} uses up to {units.count(fullest['used'])}{of} slots{on_average(rows)}")
     ax.set_ylabel("slots")
 
 
@@ -76,21 +78,24 @@ def meters(tables: Tables, ax: Axes) -> None:
         name = metric if len(accounts) == 1 else account if len(metrics) == 1 else f"{account}, {metric}"
         lines[name] = _shares(rows, ("used",), "limit")
     of = f" of {next(iter(accounts))}" if len(accounts) == 1 else ""
-    _share_lines(ax, lines, f"{{fullest}}{of} reaches {{share}} of the allowance", "allowances")
+    mean = on_average(tables["meters"])
+    _share_lines(ax, lines, f"{{fullest}}{of} reaches {{share}} of the allowance{mean}", "allowances")
 
 
 def spend(tables: Tables, ax: Axes) -> None:
     """Draw the provider cost of an account in its month, or how near several come to their ceilings."""
     accounts = grouped(tables["spend"], "account")
     parts = {"settled_uusd": "settled", "reserved_uusd": "reserved"}
+    mean = on_average(tables["spend"])
     if len(accounts) > 1:
         lines = {name: _shares(rows, parts, "ceiling_uusd") for name, rows in accounts.items()}
-        _share_lines(ax, lines, "{fullest} reaches {share} of the ceiling of its provider cost", "accounts")
+        finding = "{fullest} reaches {share} of the ceiling of its provider cost" + mean
+        _share_lines(ax, lines, finding, "accounts")
         return
     ((account, rows),) = accounts.items()
     _stack(ax, [in_dollars(row) for row in rows], parts, limit="ceiling_uusd", noun="ceiling")
     dearest = max(row["settled_uusd"] + row["reserved_uusd"] for row in rows)
-    title(ax, f"{account} costs the provider up to {units.usd(dearest)} in a billing month")
+    title(ax, f"{account} costs the provider up to {units.usd(dearest)} in a billing month{mean}")
     ax.set_ylabel("USD")
 
 

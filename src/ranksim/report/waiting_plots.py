@@ -20,6 +20,7 @@ from ranksim.report.over_time import (
     most,
     note_above,
     of_many,
+    on_average,
     panels,
     times,
     tooltips,
@@ -116,7 +117,8 @@ def _fullest(rows: Sequence[Row], length: str) -> str:
         return f"{units.many(round(refused), 'call')} refused, {mostly} {whose}, beyond {limit} in {length}"
     fullest = max(rows, key=lambda row: row["fullest"] / row["limit"] if row["limit"] else 0)
     held, limit = units.count(fullest["fullest"]), units.count(fullest["limit"])
-    return f"No window refuses a call: up to {held} of {limit} {fullest['rate_class']} calls in {length}"
+    held = f"{held} of {limit} {fullest['rate_class']} calls in {length}"
+    return f"No window refuses a call: up to {held}{on_average(rows)}"
 
 
 def _windows_of(ax: Axes, rows: Sequence[Row], *, single: bool) -> tuple[Labels, int]:
@@ -208,12 +210,13 @@ def _lasting_queue(rows: Sequence[Row], hours: Sequence[Row], days: Sequence[Row
 def _longest(kind: str, rows: Sequence[Row]) -> str:
     """Say what there is to see of the fullest queue."""
     longest = max(rows, key=lambda row: row["waiting"])
+    mean = on_average(rows)
     if not longest["waiting"]:
         running = units.count(most(rows, "running"))
-        return f"No job waits for a worker: up to {running} {kind} jobs run at once"
+        return f"No job waits for a worker: up to {running} {kind} jobs run at once{mean}"
     workers = longest["workers"]
     beside = f" for {units.many(round(workers), 'worker')}" if workers is not None else ""
-    return f"Up to {units.count(longest['waiting'])} {kind} jobs wait{beside}"
+    return f"Up to {units.count(longest['waiting'])} {kind} jobs wait{mean}{beside}"
 
 
 def _queue_of(ax: Axes, rows: Sequence[Row]) -> Labels:

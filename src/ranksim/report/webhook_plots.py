@@ -28,6 +28,7 @@ from ranksim.report.over_time import (
     finish_time,
     grouped,
     of_many,
+    on_average,
     shade,
     times,
     total,
@@ -94,6 +95,8 @@ def timeline(tables: Tables, ax: Axes) -> None:
             at = times([disabled[name]], "disabled_at")[0]
             ax.plot(at, lane, "X", color=INK, markersize=8, zorder=5)
             when = units.instant(disabled[name]["disabled_at"])[11:16]
+            if (share := disabled[name].get("disabled_in", 1)) < 1:
+                when = f"in {units.percent(share)} of runs, {when}"
             always = len(spans) == 1 and spans[0]["share"] == 1
             stays = f", for {units.duration(spans[0]['until'] - spans[0]['t'])}" if always else ""
             box = {"color": "white", "alpha": 0.7, "pad": 1, "linewidth": 0}
@@ -123,7 +126,7 @@ def _what_became(tables: Tables, worst: Sequence[str]) -> str:
     if losers:
         who = f"{losers[0]} loses" if len(losers) == 1 else f"{len(losers)} endpoints lose"
         return f"{who} {_events(sum(lost.values()))}"
-    return f"No event is lost; the last comes {units.duration(_longest(tables))} late"
+    return f"No event is lost; the last comes {_late(tables)}"
 
 
 def _events(number: float) -> str:
@@ -140,6 +143,11 @@ def _longest(tables: Tables) -> float:
     return max(longest, default=_latest(tables["delivering"]))
 
 
+def _late(tables: Tables) -> str:
+    """How late the latest event comes, in words."""
+    return f"{units.duration(_longest(tables))} late{on_average(tables.get('delays', ()))}"
+
+
 def delays(tables: Tables, ax: Axes) -> None:
     """Draw how late events arrive, by when they happened, and those that never do."""
     worst = sorted(_worst(tables), key=lambda name: -_latest(_of(tables, name)))
@@ -149,8 +157,7 @@ def delays(tables: Tables, ax: Axes) -> None:
         _delays_of_days(ax, tables, names)
     else:
         _delays_over_time(ax, tables, names)
-    longest = _longest(tables)
-    sentence = f"Events arrive up to {units.duration(longest)} late" if longest else "No event arrives"
+    sentence = f"Events arrive up to {_late(tables)}" if _longest(tables) else "No event arrives"
     if never := total(tables["delivering"], "lost"):
         sentence += f", {units.count(never)} never"
     title(ax, of_many(sentence, len(names), len(worst), "endpoints"))

@@ -245,7 +245,7 @@ def test_deliveries_delays_and_endpoints() -> None:
         4,
         0.5,
     )
-    assert (endpoint["disabled"], endpoint["disabled_at"]) == (0.5, MINUTE)
+    assert (endpoint["disabled"], endpoint["disabled_at"], endpoint["disabled_in"]) == (0.5, MINUTE, 0.5)
     assert endpoint["reason"] == "20 consecutive failed deliveries"
 
 

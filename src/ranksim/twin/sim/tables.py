@@ -281,7 +281,8 @@ def _endpoints(run: _Run) -> Iterator[Key]:
         # An instant stays whole: the mean of the first disablings, where there were any.
         instants = (None if end is None else round(end) for end in disabled_at)
         reason = next((row["disablings"][0][1] for row in rows if row["disablings"]), None)
-        yield endpoint, rows[0]["account"], *chain.from_iterable(counts), *instants, reason
+        share = sum(bool(row["disablings"]) for row in rows) / len(rows)
+        yield endpoint, rows[0]["account"], *chain.from_iterable(counts), *instants, share, reason
 
 
 def _delivering(run: _Run) -> Iterator[Key]:
@@ -340,7 +341,9 @@ TABLES = {
     ),
     "answers": Table(_answers, ("endpoint", "answer", "count", *ENDS)),
     "delays": Table(_delays, ("endpoint", "quantile", "delay", *ENDS)),
-    "endpoints": Table(_endpoints, ("endpoint", "account", *_columns(EVENTS, "lost"), "reason")),
+    "endpoints": Table(
+        _endpoints, ("endpoint", "account", *_columns(EVENTS, "lost"), "disabled_in", "reason")
+    ),
     "delivering": Table(_delivering, ("t", "endpoint", "acknowledged", "failed", "delay", "lost")),
     "outages": _spans("outages"),
     "disabled": _spans("disabled_spans"),
@@ -356,7 +359,8 @@ at most in an hour, or of delays of events; `…_by_day` the most of each day, i
 allowance was at the end and at most, and a code's share one of all refusals. A stretch of `delivering` has
 the attempts made in it, and of the events that came in it the longest delay and how many were lost; one
 without any is left out. `disabled` are the spans in which failures had disabled an endpoint. The `share` of
-such a span, or of an outage, is of the replications that have it.
+such a span, or of an outage, is of the replications that have it, and `disabled_in` the share of those in
+which failures disabled an endpoint at all.
 """
 
 COLUMNS = {name: table.columns for name, table in TABLES.items()}
