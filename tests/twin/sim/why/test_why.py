@@ -239,7 +239,7 @@ def test_with_fewer_worlds_it_is_said_what_was_not_tried() -> None:
     assert asked.worlds < 80
     assert sentence[39] == "40 worlds of about 50"
     assert "parameter" in asked.fields()["untried"][-1]
-    assert asked.sentence.endswith("; a larger --max-worlds tries more.")
+    assert asked.sentence.endswith("; more worlds at most try more.")
     assert asked.change is not None
     few = why(scenario, [1], "endpoints.erp.lost", max_worlds=1)
     assert few.worlds < 40
@@ -374,8 +374,9 @@ def unnamed(unchanged: Unchanged) -> str:
 def test_it_is_told_why_no_change_is_named() -> None:
     seldom = unnamed(Unchanged(2, 40, 3, 48))
     assert "3 changes would have prevented it in this run, but none is shown to prevent it in other" in seldom
-    assert seldom.endswith("happens in 2 of 40 of these, which is too seldom to tell; --futures 48 may.")
-    assert unnamed(Unchanged(20, 20, 1)).endswith("it happens in 20 of 20 of these.")
+    worlds = "worlds in which changes were tried"
+    assert seldom.endswith(f"happens in 2 of the 40 {worlds}, which is too seldom to tell; 48 futures may.")
+    assert unnamed(Unchanged(20, 20, 1)).endswith(f"it happens in 20 of the 20 {worlds}.")
     assert unnamed(Unchanged(9, 20, 0)).endswith("No change of one parameter that was tried prevents it.")
 
 

@@ -260,7 +260,7 @@ class Why(ReadyAnswer):
             yield self.losses.sentence
         if self.untried:
             untried = "; ".join(self.untried)
-            yield f"Not tried in {self.worlds} worlds: {untried}; a larger --max-worlds tries more."
+            yield f"Not tried in {self.worlds} worlds: {untried}; more worlds at most try more."
 
     def _what(self) -> str:
         change = self.change
@@ -297,11 +297,11 @@ class Why(ReadyAnswer):
         if held is None or not held.left_out:
             return "No change of one parameter that was tried prevents it."
         several = units.many(held.left_out, "change")
-        seldom = "" if held.more is None else f", which is too seldom to tell; --futures {held.more} may"
+        seldom = "" if held.more is None else f", which is too seldom to tell; {held.more} futures may"
         return (
             f"No change of one parameter is named: {several} would have prevented it in this run, but none "
             "is shown to prevent it in other worlds more often than no change does. Nothing changed, it "
-            f"happens in {held.happens} of {held.worlds} of these{seldom}."
+            f"happens in {held.happens} of the {held.worlds} worlds in which changes were tried{seldom}."
         )
 
     @property
@@ -353,9 +353,10 @@ class Why(ReadyAnswer):
             for row, remedy in zip(tables["changes"], self.changes, strict=True)
         ]
         usual = units.write("share", *self.otherwise)
+        further = "" if self.unchanged is None else "; changes were tried in further ones"
         note = (
             "Other futures of the same past, as things stood then, without what the scenario brings later. "
-            f"In other worlds of the scenario, with all that it brings, it happens in {usual}. "
+            f"In other worlds of the scenario, with all that it brings, it happens in {usual}{further}. "
             f"{self.worlds} worlds were run."
         )
         return [
