@@ -31,7 +31,6 @@ from ranksim.core.errors import BadInput
 from ranksim.core.rulebook import RULEBOOK, rulebook_digest
 from ranksim.inference.kinds import Kind
 from ranksim.planner.study.condition import SIGNS, MetricCondition
-from ranksim.planner.study.design import written
 from ranksim.planner.study.engines import Engine, Measurement, value_of
 from ranksim.planner.study.scale import Scale
 from ranksim.planner.study.study import Study
@@ -234,7 +233,7 @@ def false(engine: Drawn, goal: Mapping[str, Any], row: Mapping[str, Any] | None)
         return meets(engine, goal, values[-1])
     if row["answer"] is None:
         return False
-    place = [written(value) for value in values].index(row["answer"])
+    place = values.index(row["answer"])
     if not meets(engine, goal, values[place]):
         return True
     return row["status"] == "found" and place > 0 and meets(engine, goal, values[place - 1])

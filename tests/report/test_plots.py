@@ -344,6 +344,11 @@ def test_an_unknown_plot_is_refused(tables: Tables) -> None:
         BadInput, match=r"plot: expected one of timeline, slots, .*, found 'slot'; did you mean 'slots'"
     ):
         plots.plot(tables, "slot")
+    for row in tables["meters"]:
+        row["used"] = 0
+    with pytest.raises(BadInput) as caught:
+        plots.plot(tables, "nope")
+    assert str(caught.value) == f"plot: expected one of {', '.join(plots.drawable(tables))}, found 'nope'"
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ def plot(tables: Tables, name: str, ax: Axes | None = None) -> Axes:
     Panels stand within the Axes. Raises BadInput for a plot that there is not, without rows or matplotlib.
     """
     if name not in PLOTS:
-        raise BadInput(f"plot: expected {one_among(PLOTS, name)}")
+        raise BadInput(f"plot: expected {one_among(drawable(tables) or PLOTS, name)}")
     if not tables.get(PLOTS[name].table):
         raise BadInput(f"plot: this result has nothing to draw for {name!r}; its table is empty")
     if ax is None:

@@ -67,7 +67,7 @@ def test_json_and_files(place: Path) -> None:
     assert code == 0
     assert (place / "results" / "result.json").read_text() == out
     assert [row["replications"] for row in json.loads(out)["tables"]["points"]] == [3] * 4
-    assert json.loads(out)["tables"]["goals"][0]["answer"] == "4"
+    assert json.loads(out)["tables"]["goals"][0]["answer"] == 4
     assert {path.stem for path in (place / "results" / "tables").iterdir()} == {
         *("points", "differences", "goals", "candidates"),
     }

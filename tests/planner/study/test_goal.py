@@ -34,21 +34,21 @@ def test_bisection_finds_the_first(count: int) -> None:
     ("goal", "answer", "text"),
     [
         # level is workers plus a draw in (0, 1): 5.5 on average
-        ({"smallest": "toy.workers", "between": [1, 20], "such_that": "level >= 5.2"}, "5",
+        ({"smallest": "toy.workers", "between": [1, 20], "such_that": "level >= 5.2"}, 5,
          "5 meets level >= 5.2, 4 does not"),
-        ({"largest": "toy.workers", "between": [1, 20], "such_that": "level <= 5.8"}, "5",
+        ({"largest": "toy.workers", "between": [1, 20], "such_that": "level <= 5.8"}, 5,
          "5 meets level <= 5.8, 6 does not"),
-        ({"smallest": "toy.workers", "between": [1, 20], "such_that": "P(level < 5) < 1%"}, "5",
+        ({"smallest": "toy.workers", "between": [1, 20], "such_that": "P(level < 5) < 1%"}, 5,
          "5 meets P(level < 5) < 1%, 4 does not"),
-        ({"largest": "toy.workers", "between": [1, 20], "such_that": "P(cost > 6 USD) < 1%"}, "5",
+        ({"largest": "toy.workers", "between": [1, 20], "such_that": "P(cost > 6 USD) < 1%"}, 5,
          "5 meets P(cost > 6 USD) < 1%, 6 does not"),
-        ({"smallest": "toy.workers", "between": [3, 5], "such_that": "level >= 2"}, "3",
+        ({"smallest": "toy.workers", "between": [3, 5], "such_that": "level >= 2"}, 3,
          "3 meets level >= 2, and is the end of the range"),
-        ({"smallest": "toy.first", "between": [0, 1], "step": 0.25, "such_that": "linear >= 1.2"}, "0.5",
+        ({"smallest": "toy.first", "between": [0, 1], "step": 0.25, "such_that": "linear >= 1.2"}, 0.5,
          "0.5 meets linear >= 1.2, 0.25 does not"),
     ],
 )  # fmt: skip
-def test_a_goal_is_found(study: Make, goal: dict[str, Any], answer: str, text: str) -> None:
+def test_a_goal_is_found(study: Make, goal: dict[str, Any], answer: float, text: str) -> None:
     result = sought(study, goal | {"max_replications": 1280})
     (row,) = result.tables["goals"]
     assert (row["status"], row["answer"], row["text"]) == ("found", answer, text)
@@ -90,7 +90,7 @@ def test_what_stays_undecided_is_said_with_what_it_would_take(study: Make) -> No
     }
     result = sought(study, goal)
     (row,) = result.tables["goals"]
-    assert (row["status"], row["answer"]) == ("undecided", "6")
+    assert (row["status"], row["answer"]) == ("undecided", 6)
     assert row["text"] == (
         "6 meets level >= 5.45, but smaller values may: undecided after 100 replications at 5 "
         "(about 200 would tell)"
@@ -105,7 +105,7 @@ def test_what_stays_undecided_is_said_with_what_it_would_take(study: Make) -> No
 def test_a_mean_on_the_bound_is_not_decided(study: Make) -> None:
     goal = {"smallest": "toy.workers", "between": [1, 9], "such_that": "steady >= 5", "max_replications": 90}
     (row,) = sought(study, goal).tables["goals"]
-    assert (row["status"], row["answer"]) == ("undecided", "6")
+    assert (row["status"], row["answer"]) == ("undecided", 6)
     assert row["text"].endswith("at 5 (it lies so near the bound that 23,040 would not tell)")
 
 
@@ -121,8 +121,8 @@ def test_a_goal_is_sought_at_each_point(study: Make) -> None:
     goal = {"smallest": "toy.workers", "between": [1, 9], "such_that": "linear >= 3"}
     made = study(goal=goal, variants={"low": {"toy.second": 2}, "high": {"toy.second": 4}}, replications=2)
     assert [(row["point"], row["answer"]) for row in made.run().tables["goals"]] == [
-        ("low", "1"),
-        ("high", "1"),
+        ("low", 1),
+        ("high", 1),
     ]
     same = study(goal=goal, factors={"toy.workers": [1, 2]}, change={"toy.first": 1}, replications=2)
     assert [row["point"] for row in same.run().tables["goals"]] == ["base"]
@@ -142,7 +142,7 @@ def test_a_value_that_cannot_be_run_fails_the_search(study: Make) -> None:
 @pytest.mark.parametrize("condition", ["own >= 5.45", "P(own < 5.1) < 5%"])
 def test_an_answer_is_seldom_wrong(study: Make, condition: str) -> None:
     """At 5 the mean is 5.5, and 10 % are below 5.1: 5 meets the first condition, narrowly, not the second."""
-    right = {"own >= 5.45": "5", "P(own < 5.1) < 5%": "6"}[condition]
+    right = {"own >= 5.45": 5, "P(own < 5.1) < 5%": 6}[condition]
     goal = {"smallest": "toy.workers", "between": [1, 8], "such_that": condition, "max_replications": 640}
     wrong = decided = 0
     for seed in range(40):

@@ -111,7 +111,7 @@ def test_a_goal_is_a_metric(study: Make) -> None:
     result = study(goal=goal, measure=[], replications=12).run()
     ((name, metric),) = result.metrics.items()
     assert name.endswith(": toy.workers")
-    assert (metric["unit"], metric["value"]) == ("count", int(result.tables["goals"][0]["answer"]))
+    assert (metric["unit"], metric["value"]) == ("count", result.tables["goals"][0]["answer"])
 
 
 def test_differences_of_one_unit_name_it(result: StudyResult) -> None:
@@ -131,7 +131,9 @@ def test_tables_without_rows_have_the_types_of_others(result: StudyResult, study
     for name, rows in result.tables.items():
         if rows and not other.tables[name]:
             none, some = other.frame(name), result.frame(name)
-            for column in none:
+            for column in none.columns.drop(
+                "answer", errors="ignore"
+            ):  # a number, or text where it has a unit
                 kinds = none[column].dtype.kind, some[column].dtype.kind
                 assert kinds[0] == kinds[1] or kinds == ("f", "i"), (name, column)
 

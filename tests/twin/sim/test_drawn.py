@@ -125,7 +125,7 @@ def test_a_goal_takes_one_replication_of_each_value_where_nothing_is_drawn() -> 
     )
     result = study.run()
     (goal,) = result.tables["goals"]
-    assert (goal["status"], goal["answer"]) == ("found", "5")
+    assert (goal["status"], goal["answer"]) == ("found", 5)
     assert {row["replications"] for row in result.tables["candidates"]} == {1}
 
 

@@ -208,7 +208,7 @@ def rows(findings: list[GoalResult]) -> tuple[list[Row], list[Row]]:
             "point": finding.point,
             "parameter": finding.parameter,
             "status": finding.status,
-            "answer": None if finding.answer is None else written(finding.answer),
+            "answer": finding.answer,
             "text": finding.text,
         }
         for finding in findings

@@ -127,7 +127,7 @@ def study_sentence(study: CheckedSpec, tables: Tables) -> str:
     spec = study.spec
     if spec.goal is not None and (goals := tables["goals"]):
         sought = goal_words(spec.goal, MetricCondition.parse(spec.goal.such_that, study.engine))
-        if not any(row["answer"] for row in goals):
+        if all(row["answer"] is None for row in goals):
             return f"The {sought} was not found: {goals[0]['text']}."
         several = len(goals) > 1
         answers = (f"{row['point']}: " * several + units.text(row["answer"]) for row in goals)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,10 +64,10 @@ class Scale:
         point = self.low + Fraction(share) * (self.high - self.low)
         return float(point) if self.kind == "numbers" else self._written(Fraction(round(point)))
 
-    def in_unit_of_kind(self, text: str | None) -> tuple[str, float | None]:
-        """The unit of the values (a key of `units.FORMATS`), and in it one that is written, if any."""
-        read = KINDS[self.kind][0] if self.kind in KINDS else json.loads
-        return UNITS.get(self.kind, "count"), None if text is None else read(text)
+    def in_unit_of_kind(self, value: Any) -> tuple[str, float | None]:
+        """The unit of the values (a key of `units.FORMATS`), and in it one as a file writes it, if any."""
+        number = KINDS[self.kind][0](value) if self.kind in KINDS and value is not None else value
+        return UNITS.get(self.kind, "count"), number
 
     def _written(self, value: Fraction) -> Any:
         if self.kind == "whole numbers":

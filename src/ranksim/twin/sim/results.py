@@ -274,9 +274,9 @@ class Result:
         Instants are UTC datetimes, durations timedeltas, and money is in dollars: a column `…_uusd` is then
         named `…_usd`. With `integers` times stay µs and money µUSD. Ends of intervals that are unknown, as
         those of one replication, are NaN or NaT. `replications` has a row a replication and a column for each
-        of `metrics`. Of a table whose rows have units `NAME.UNIT` is those of one unit, such as totals.money,
-        which columns name: `value_usd`, with `integers` `value_uusd` and of times `value_us`. Raises BadInput
-        when there is no such table, or no pandas.
+        of `metrics`, under its name also where it is money. Of a table whose rows have units `NAME.UNIT` is
+        those of one unit, such as totals.money, which columns name: `value_usd`, with `integers` `value_uusd`
+        and of times `value_us`. Raises BadInput when there is no such table, or no pandas.
         """
         from ranksim.report import frames
 
