@@ -242,7 +242,7 @@ def test_columns_are_tried_under_other_plans(tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         (["--accounts", str(EXAMPLES / "accounts.yaml"), "--plan", "pro"], "--accounts and --map"),
-        ([], "nobody says which plan account"),
+        ([], "is on; give --plan, or state it in --accounts and import again"),
     ],
 )
 def test_columns_with_what_does_not_fit(words: list[str], sentence: str, tmp_path: Path) -> None:
@@ -294,8 +294,11 @@ def test_a_back_test_says_who_leaves(columned: bool, tmp_path: Path) -> None:
     words = ["back-test", of, "--plan", "starter", "--leave-price", "20%"]
     # From 29 to 129 USD a bill rises by 100 / 29: 1 - 0.2 * 3.448 = 0.3103 of each of the two stay.
     code, text, _ = told(*words, "--plan", "pro", COLUMNS="300")
-    note = "So 0.6207 of 2 customers stay under B, which then bills 80.07 USD at a margin of 80.07 USD; "
+    note = (
+        "So 0.6207 of 2 customers stay or come under B, which then bills 80.07 USD at a margin of 80.07 USD"
+    )
     assert (code, note in text, "by a tenth 2 % leave" in text) == (0, True, True)
+    assert "USD, if all stay." in text
     code, text, err = told(*words, COLUMNS="300")
     assert (code, text, err.startswith("ranksim: --leave-price: of A alone no bill rises")) == (2, "", True)
 

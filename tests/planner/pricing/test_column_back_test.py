@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,6 +131,22 @@ def test_it_agrees_with_the_back_test_of_the_same_recording() -> None:
     assert [one.audit.text for one in fast.served] == [
         "16 calls of 1 account made again at a service one by one: all equal."
     ] * 2
+
+
+@pytest.mark.parametrize("code", ["quota_exhausted", "cooldown_active", ""])
+def test_a_code_counts_whatever_the_status_in_both(code: str, tmp_path: Path) -> None:
+    body = json.dumps({"kind": "rank_run", "domain_id": "dom_1"}).replace('"', '""')
+    (calls := tmp_path / "calls.csv").write_text(
+        "time,account,method,path,status,error_code,body\n"
+        f'2026-06-01T09:00:00Z,acme,POST,/v1/jobs,429,{code},"{body}"\n'
+    )
+    recording = read_recording(calls)
+    both = (
+        back_test(recording, [Side(PLANS, "pro")]),
+        back_test_columns(columns_of(recording), [Side(PLANS, "pro")], compiled=False),
+    )
+    expected = {"code": code or "rate_limited", "recorded": 1, "a": 0}
+    assert [answer.refusals for answer in both] == [[expected]] * 2
 
 
 @pytest.mark.slow

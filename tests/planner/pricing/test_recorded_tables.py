@@ -164,7 +164,9 @@ def test_the_code_of_a_refusal_is_that_of_its_column_or_its_response(tmp_path: P
     assert alone.code == ("quota_exhausted" if "code" in str(response) else "")
     words = ["price", "import", str(tmp_path / "alone.csv"), "--columns", str(tmp_path / "alone.parquet")]
     text = CliRunner().invoke(app, words).stdout
-    assert ("Note: of 1 refused call nobody says the error code" in text) is (alone.code == "")
+    assert (
+        "Note: of 1 refused call nobody says the error code" in text and "429 without a code is" in text
+    ) is (alone.code == "")
     assert recorded_outcome(alone) == (Decision.QUOTA_EXHAUSTED if alone.code else UNSTATED)
 
 

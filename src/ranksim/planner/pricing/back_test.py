@@ -124,7 +124,8 @@ class BackTest(RecordedAnswer):
             money += f", A {units.usd(self.total('revenue', 'A'))}"
         return (
             f"Of {len(self.calls):,} calls replayed, {self.count(REFUSED):,} are newly refused and "
-            f"{self.count(ADMITTED):,} newly admitted under {last}, compared with {against}; {money}."
+            f"{self.count(ADMITTED):,} newly admitted under {last}, compared with {against}; "
+            f"{money}{self.if_all_stay}."
         )
 
     @property
@@ -276,8 +277,10 @@ def _row(call: RecordedCall, results: Sequence[ReplayOutcome], replays: Sequence
 
 
 def _code(status: int | None, code: str) -> str:
-    """The code of a refusal; its status where a recording shows no code."""
-    return "" if status is None or status < 400 else code or str(status)
+    """The code of a refusal; where a recording shows none, that of 429, else the status."""
+    if status is None or status < 400:
+        return ""
+    return code or ("rate_limited" if status == 429 else str(status))
 
 
 def _change(was: int | None, code: str, becomes: int, new_code: str) -> str:

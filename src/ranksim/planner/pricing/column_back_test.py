@@ -109,7 +109,7 @@ class ColumnBackTest(RecordedAnswer):
         return (
             f"Of {calls} of {units.many(len(self.columns.accounts), 'customer')}, "
             f"{int(last.refused.sum()):,} are refused under {name}; {units.percent(self.share)} of the "
-            f"customers meet a refusal that they never met {against}. {money}."
+            f"customers meet a refusal that they never met {against}. {money}{self.if_all_stay}."
         )
 
     @property

@@ -120,7 +120,10 @@ def sold_under(columns: Columns, side: Side) -> tuple[Sold, ...]:
     """Return what each account is sold under a side. Raises BadInput for what is not on sale."""
     sold, catalogue = [], side.sold()
     for account in columns.accounts:
-        unknown = f"{columns.where}: nobody says which plan account {account.name} is on; give --plan"
+        unknown = (
+            f"{columns.where}: nobody says which plan account {account.name} is on; give --plan, or "
+            "state it in --accounts and import again"
+        )
         sold.append(sold_of(side.plan_of(account.spec, catalogue, unknown, "add-ons"), account.spec.add_ons))
     check_customers("move", side.moves, (plan for plan, _ in sold))
     return tuple(sold)

@@ -125,8 +125,8 @@ def _without_codes(recording: "Recording") -> str:
         return ""
     return (
         f"Note: of {units.many(codeless, 'refused call')} nobody says the error code, so if a back-test "
-        "refuses such a call again, that counts as met before, whatever the reason; give codes, of a CSV as "
-        "--columns-are error_code=COLUMN.\n"
+        "refuses such a call again, that counts as met before, whatever the reason; 429 without a code is "
+        "the rate limit; give codes, of a CSV as --columns-are error_code=COLUMN.\n"
     )
 
 

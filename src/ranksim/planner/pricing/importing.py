@@ -47,6 +47,9 @@ from ranksim.report.progress import Tell, noted
 DRY, WRONG = 1, 2
 """What an idle call is: a dry run or a repeat, which is charged and passes; or faulty, and stays so."""
 
+BY_STATUS = {404: NOT_FOUND, 429: LIMITED}
+"""The outcome that a status tells where no code of a refusal does."""
+
 FOLDING = "casefold"
 
 REPEATS = "repeats under an Idempotency-Key"
@@ -278,11 +281,9 @@ def recorded_outcome(call: RecordedCall) -> int:
         return -1
     if call.status < 400:
         return GRANTED
-    if call.status == 429:
-        return LIMITED
     if not call.code and call.status in CODELESS:
         return UNSTATED
-    return OUTCOME_OF.get(call.code, NOT_FOUND if call.status == 404 else FAULTY)
+    return OUTCOME_OF.get(call.code, BY_STATUS.get(call.status, FAULTY))
 
 
 def _drafted(owner: Owner, call: RecordedCall) -> dict[str, Any]:

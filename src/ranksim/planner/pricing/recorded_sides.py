@@ -184,6 +184,11 @@ class RecordedAnswer(DrawnAnswer, ABC):
         nothing = "" if self.refusals else " No call is refused, as recorded or replayed."
         return f"{self.where}. {sides}{nothing}", *self.taken_over, *self._who_leaves()
 
+    @property
+    def if_all_stay(self) -> str:
+        """What follows a sentence about bills that leave aside who leaves because of B's prices."""
+        return ", if all stay" if self.demand.price else ""
+
     def _who_leaves(self) -> list[str]:
         """Say what is assumed of who leaves, and what B then bills."""
         if not self.demand.price:
@@ -195,7 +200,7 @@ class RecordedAnswer(DrawnAnswer, ABC):
             for what in ("revenue", "margin")
         )
         customers = units.many(len(self.margins), "customer")
-        stay = f"So {float(share.sum()):.4g} of {customers} stay under B, which then bills {billed}"
+        stay = f"So {float(share.sum()):.4g} of {customers} stay or come under B, which then bills {billed}"
         return [self.demand.sentence, f"{stay} at a margin of {margin}; all else is told as if all stayed."]
 
     @property
