@@ -71,7 +71,8 @@ def test_people_are_told_what_differs_and_each_number_once() -> None:
         "plan", "needs", "under A", "under B", "potential A", "potential B",
     )  # fmt: skip
     assert views["What would have been enough"].note.startswith("Rows are alternatives: do not add them. ")
-    assert "if all of them bought it, which is no forecast" in views["What would have been enough"].note
+    note = views["What would have been enough"].note
+    assert "if all of them bought it, which is no forecast; add-ons are not held against cost" in note
     same = compare(population(), FLAT, FLAT, policy=CALENDAR, replications=2)
     assert same.sentence.endswith("; as many of them meet each refusal.")
     assert not {"Money", "Customers refused", "Blocked"} & {view.title for view in same.views()}

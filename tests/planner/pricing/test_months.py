@@ -89,6 +89,10 @@ def test_who_left_is_billed_until_then(tmp_path: Path) -> None:
             "left: 2026-09-05T00:00:00Z",
             "beta.left: 2026-09-05T00:00:00Z, but a call was recorded at 2026-10-06",
         ),
+        (
+            "joined: 2026-09-05T00:00:00Z, left: 2026-08-05T00:00:00Z",
+            "beta: left: expected an instant after it joined, 2026-09-05T00:00:00Z, found 2026-08-05",
+        ),
     ],
 )
 def test_who_calls_was_there(stay: str, complaint: str, tmp_path: Path) -> None:

@@ -116,6 +116,7 @@ def test_quotas_are_set_by_path() -> None:
         ({"plans.gold.price": ["1 USD"]}, "no parameter 'plans.gold.price': plans has no 'gold'"),
         ({"plans.flat.prize": ["1 USD"]}, "did you mean 'price'"),
         ({"plans.flat.price": [149]}, "plans.flat.price: write an amount such as '149 USD', found 149"),
+        ({"plans.flat.price": [-5]}, "price: write an amount of at least 0 such as '15 USD', found -5"),
         ({"plans.flat.price": ["much"]}, "plans.flat.price: write an amount such as '15 USD'"),
         ({"plans.flat.price": ["1 USD"] * 50, "plans.flat.page_cap": [1] * 50}, "2,500 points are more than"),
     ],

@@ -54,8 +54,11 @@ def _read_money(value: Any, info: ValidationInfo) -> Any:
         return money(value)
     if _is_integer(value) and info.mode == "python":
         return value
-    number = value if _is_integer(value) or isinstance(value, float) else 15
-    raise ValueError(f"write an amount such as '{number} USD', found {value!r}")
+    if not (_is_integer(value) or isinstance(value, float)):
+        raise ValueError(f"write an amount such as '15 USD', found {value!r}")
+    if value < 0:
+        raise ValueError(f"write an amount of at least 0 such as '15 USD', found {value!r}")
+    raise ValueError(f"write an amount such as '{value} USD', found {value!r}")
 
 
 Duration = Annotated[

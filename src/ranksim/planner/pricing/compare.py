@@ -257,7 +257,7 @@ class Comparison(ComparisonAnswer):
             "What would have been enough", [absent | row for row in cells.values()], columns,
             "Rows are alternatives: do not add them. "
             "Customers under A and B; potential: what they would pay more a month if all of them bought it, "
-            "which is no forecast. In the first replication.",
+            "which is no forecast; add-ons are not held against cost ceilings. In the first replication.",
         )  # fmt: skip
 
 

@@ -6,6 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from typing import Self
+
+from pydantic import model_validator
 
 from ranksim.core import draws
 from ranksim.core.callers.portfolio import AccountSpec, Actor, PortfolioSpec, ScanSpec, open_actor
@@ -55,6 +58,14 @@ class RecordedAccount(AccountSpec):
 
     joined: Instant | None = None
     left: Instant | None = None
+
+    @model_validator(mode="after")
+    def _left_later(self) -> Self:
+        if self.joined is not None and self.left is not None and self.left <= self.joined:
+            raise ValueError(
+                f"left: expected an instant after it joined, {iso(self.joined)}, found {iso(self.left)}"
+            )
+        return self
 
 
 def stay_of(spec: AccountSpec) -> tuple[Micros, Micros]:
