@@ -16,6 +16,7 @@ from ranksim.core.clock import DAY
 from ranksim.core.contract.policy import Policy, shipped_catalogue
 from ranksim.core.errors import BadInput
 from ranksim.core.trace_writer import TraceWriter
+from ranksim.planner.pricing import plots
 from ranksim.planner.pricing.back_test import BackTest, back_test, read_accounts
 from ranksim.planner.pricing.cli import sides_of
 from ranksim.planner.pricing.column_back_test import back_test_columns
@@ -394,6 +395,17 @@ def test_calls_as_csv(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert len(rows) == 12
     assert (rows[11]["a"], rows[11]["a_code"], rows[11]["b_cost_uusd"]) == ("402", "quota_exhausted", "30000")
+
+
+def test_the_title_of_refusals_has_room_beside_long_names() -> None:
+    rows = [
+        {"code": code, "recorded": 1_384, "a": 4_146, "b": 9_210}
+        for code in ("reason not recorded", "quota_exhausted")
+    ]
+    figure = new_figure()
+    ax = plots.outcomes(rows, figure.subplots())
+    figure.draw_without_rendering()
+    assert ax.title.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_the_plot_shows_refusals(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def ceilings(rows: Sequence[Row], risk: float, ax: Axes) -> Axes:
 
 
 NARROW = 48
-"""Characters of a line of a title above Axes that have a legend beside them."""
+"""Characters of a line of a title above Axes that have much text beside them."""
 
 MOST_NAMED = 12
 """Points of a frontier that are named; there is no room for more."""
@@ -305,7 +305,9 @@ def outcomes(rows: Sequence[Row], ax: Axes) -> Axes:
     ax.set_yticks(range(len(rows)), [row["code"].replace("_", " ") for row in rows])
     ax.locator_params(axis="x", integer=True)
     most = max(rows, key=lambda row: float(max(row[name] for name in names)))
-    return finish(ax, _refusals(most, names), x="calls refused", grid="x")
+    finish(ax, sentence := _refusals(most, names), x="calls refused", grid="x")
+    title(ax, sentence, NARROW)  # beside the Axes stand the codes
+    return ax
 
 
 def _bars(
