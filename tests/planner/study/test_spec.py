@@ -139,5 +139,9 @@ def test_a_study_from_python_says_what_is_wrong() -> None:
     assert Study.of(scenario, factors={"scenario.length": ["1d", "2d"]}).spec.replications == 10
     with pytest.raises(BadInput, match=r"study: factors\.scenario\.lenght: no parameter"):
         Study.of(scenario, factors={"scenario.lenght": ["1d"]})
+    with pytest.raises(
+        BadInput, match=r"study: factors\.scenario\.length\[1\]: length: 'a' is not a duration"
+    ):
+        Study.of(scenario, factors={"scenario.length": ["1d", "a"]})
     with pytest.raises(BadInput, match="study: sede: no such field; did you mean 'seed'"):
         Study.of(scenario, sede=1)

@@ -70,13 +70,15 @@ class Study(CheckedSpec):
         """Make a study from the fields of a file: `Study.of(scenario, variants={...})`.
 
         A path is a scenario's. A population runs under `policy`, a scenario under its own unless one is
-        given. `measure` may be one name. Raises BadInput.
+        given. `measure` may be one name. Raises BadInput, also for a value that no point can use.
         """
         if isinstance(measure := fields.get("measure"), str):
             fields["measure"] = [measure]
         policy = None if policy is None else policy_of(policy)
         engine = _engine_of(scenario_of(inputs) if isinstance(inputs, str | Path) else inputs, policy)
-        return cls._checked(Located("study", as_in_files(fields), {}), engine, "study")
+        made = cls._checked(Located("study", as_in_files(fields), {}), engine, "study")
+        points(made)  # refuses such values, as a run does
+        return made
 
     def changed(self, settings: Settings) -> Self:
         """Return the study with parameters set at every point, beside its `change`. Raises BadInput."""
