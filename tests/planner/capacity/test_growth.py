@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import calendar
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -262,7 +264,7 @@ def test_what_has_gone_grows_no_more(goes: str, whole: int, held: int) -> None:
     assert pro == [False] * held + [True] * (5 - held)
     (when,) = (view for view in answer.views() if view.title == "When each plan fits")
     spans = {row[0]: row[1] for row in when.rows}
-    assert (spans["pro"], spans["agency"]) == (f"from month {held + 1}", "in all 5 months")
+    assert (spans["pro"], spans["agency"]) == (f"from month {held + 1}, 2026-0{held + 3}", "in all 5 months")
 
 
 @pytest.mark.slow
@@ -365,3 +367,33 @@ def test_months_from_a_scenario_s_start_on_have_their_date() -> None:
     ticks = answer.plot("growth").axes.xaxis.get_major_formatter()
     assert ticks(4, 0) == "4\n2027-02"
     assert fit(ALIKE, growth="1,2").months[1].numbered == "2"
+
+
+def test_weekly_work_counts_as_often_as_a_month_of_a_growth_has_its_day() -> None:
+    """A crawl of each of 2 domains on Mondays, 100 pages each: four times in May 2026, five in June."""
+    crawls = {"kind": "schedule", "account": "acme", "job": "crawl", "every": "week", "weekday": "monday"}
+    scenario = joined().replace(clients={"crawls": {**crawls, "at": "06:00"}})
+    year = [month for _, month in zip(range(12), _months_from(2026, 3), strict=False)]
+    mondays = [sum(week[calendar.MONDAY] > 0 for week in calendar.monthcalendar(*month)) for month in year]
+    assert {4, 5} == set(mondays)
+    page = POLICY.catalogue.unit_costs.crawl_page
+    alone = costs(joined(), ",".join(["1"] * 12))
+    weekly = costs(scenario, ",".join(["1"] * 12))
+    assert [cost - nightly for cost, nightly in zip(weekly, alone, strict=True)] == [
+        2 * 100 * page * count for count in mondays
+    ]
+    (note,) = (note for note in fit(scenario, growth=1).notes if "five occasions" in note)
+    assert note.endswith(": crawls.")
+
+
+def _months_from(year: int, month: int) -> Iterator[tuple[int, int]]:
+    while True:
+        yield year, month
+        year, month = (year, month + 1) if month < 12 else (year + 1, 1)
+
+
+def test_what_begins_later_counts_where_a_growth_is_at_its_largest() -> None:
+    """It was left out of the answer for the month of most, and in its own."""
+    scenario = joined().replace(clients={"noon": {**AGAIN, **BOUNDS}})
+    answer = fit(scenario, growth="1,1,1,2")
+    assert answer.plans[0].grown == answer.months[3].sizes[answer.plans[0].plan]

@@ -127,8 +127,9 @@ class Fit(ReadyAnswer):
     """The answer: every plan of the catalogue, the cheapest first, and what the starts of one night meet.
 
     Where some of these are given up, now or grown, `enough` is the spread (µs) and the number of keys that
-    start them all, None where no such thing does. `growth` is the largest factor, and `months` are those of a
-    growth in time; `later` is without growth what becomes of the plans once a timeline has set something.
+    start them all, None where no such thing does. `largest` is the workload as it has grown, of the largest
+    factor `growth`, and `months` are those of a growth in time; `later` is without growth what becomes of the
+    plans once a timeline has set something.
     """
 
     kind = "capacity fit"
@@ -138,6 +139,7 @@ class Fit(ReadyAnswer):
     )
 
     load: Workload
+    largest: Workload
     growth: float
     plans: tuple[PlanFit, ...]
     burst: Burst = NO_STARTS

@@ -14,7 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ranksim.core.clock import DAY, Micros, month_end
+from ranksim.core.clock import DAY, Micros
 from ranksim.core.contract.located import Located
 from ranksim.core.contract.plans import Catalogue, Plan
 from ranksim.core.contract.policy import Policy, policy_of, read_catalogue
@@ -101,7 +101,7 @@ def _remedy(ask: Callable[..., Fit], answer: Fit, readings: Readings, policy: Po
     """Say of which assumptions any reading will do once starts are spread, and over how long."""
     if not readings.deciding or answer.cheapest() is None:
         return ""
-    sizes = (answer.load, _grown(answer))
+    sizes = (answer.load, answer.largest)
     spreads = {enough_spread(size, other) for size in sizes for other in readings.policies(policy)}
     deciding = dict.fromkeys(number for tried in readings.deciding for number in tried.numbers)
     mended: dict[Micros, list[str]] = {}
@@ -125,17 +125,11 @@ def _fit(load: Workload, growth: float, path: Sequence[float], policy: Policy) -
     }
     months = tuple(_months(load, path, _by_price(prices), policy))
     later = tuple(LaterSizes(then, _sizes(then.load, then.policy)) for then in load.later)
-    load = load.in_month(1) if path else load
     largest = _at_largest(load, path).of_domains(grown_domains(load.domains, growth))
+    load = load.in_month(1) if path else load
     now, grown = (_sizes(size, policy) for size in (load, largest))
     plans = [PlanFit(name, prices[name], now[name], grown[name]) for name in _by_price(prices)]
-    return Fit(load, growth, tuple(plans), months=months, later=later)
-
-
-def _grown(answer: Fit) -> Workload:
-    """The workload as it has grown."""
-    load = _at_largest(answer.load, [month.factor for month in answer.months])
-    return load.of_domains(answer.plans[0].grown.domains)
+    return Fit(load, largest, growth, tuple(plans), months=months, later=later)
 
 
 def _at_largest(load: Workload, path: Sequence[float]) -> Workload:
@@ -151,7 +145,6 @@ def _months(
     load: Workload, path: Sequence[float], plans: Sequence[str], policy: Policy
 ) -> Iterator[GrownMonth]:
     """Yield what each plan comes to in each month, at whose end it is looked at."""
-    begins = load.now
     for number, factor in enumerate(path, 1):
         of, under = load, policy
         for then in load.later:
@@ -160,8 +153,8 @@ def _months(
         grown = of.in_month(number).of_domains(grown_domains(load.domains, factor))
         sizes = _sizes(grown, under)
         by_plan = {name: sizes[name] for name in plans}
+        begins, _ = load.month(number) or (None, None)
         yield GrownMonth(number, factor, grown.domains, by_plan, load.plan, begins)
-        begins = None if load.now is None or begins is None else month_end(load.now, begins)
 
 
 def _sizes(load: Workload, policy: Policy) -> dict[str, Size]:
@@ -173,7 +166,7 @@ def _sizes(load: Workload, policy: Policy) -> dict[str, Size]:
 
 def _with_limits(answer: Fit, policy: Policy) -> Fit:
     """Return an answer with the limits of its plans, and with what the starts of an occasion meet."""
-    load, grown = answer.load, _grown(answer)
+    load, grown = answer.load, answer.largest
     plans = policy.catalogue.plans
     most = most_domains(load, plans.values(), policy)
     now, then = (burst_of(size, policy) for size in (load, grown))

@@ -18,6 +18,7 @@ from ranksim.core.callers.portfolio import PortfolioSpec
 from ranksim.core.callers.programs import Programmed, Python
 from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork
 from ranksim.core.clock import (
+    WEEK,
     Micros,
     billing_month,
     calendar_anchor,
@@ -259,6 +260,7 @@ class OwnAccount:
                     yield PlannedWork(
                         work.operation, work.count, 1, period, work.size,
                         first, client.most(start), client.months(start),
+                        (begun + first) % WEEK if period == WEEK else None,
                     )  # fmt: skip
         for part in self.parts:
             for own in work_done(self.given, part.domains, part.keywords, part.each, part.slots):
@@ -491,6 +493,11 @@ def _taken(account: OwnAccount) -> Iterator[str]:
         (hasty, "These clients are taken to call again when Retry-After has gone: {}."),
         (programs, "Not counted is what these clients spend: {}; `ranksim run` simulates it."),
         (drawn, "These clients are taken to spread their starts evenly: {}."),
+        (
+            [name for name, _, occasions, work, _ in account.recurring if work and occasions.period == WEEK],
+            "These clients have five occasions in a month, as in the longest; a growth in time counts those "
+            "that each of its months has: {}.",
+        ),
         (networked, "Calls are taken to need no time, though these clients have a network: {}."),
     ):
         if names:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from ranksim.core.callers.retry import Manners
-from ranksim.core.clock import DAY, HOUR, Micros
+from ranksim.core.clock import DAY, HOUR, WEEK, Micros, month_end
 from ranksim.core.contract.parameters import Settings
 from ranksim.core.contract.plans import SpendLabel
 from ranksim.core.contract.policy import Policy
@@ -41,8 +41,10 @@ class PlannedWork:
 
     `size` is what one comes to: pages, questions, or for keywords that are added slots. `first` is when in
     the present billing month the first occasion falls (µs), None where nobody says; `most` is how many
-    occasions there are in all, None without end; `months` are those from now on in which there are any. Of a
-    workload that has grown, `each` and `size` are what there is on average.
+    occasions there are in all, None without end; `months` are those from now on in which there are any.
+    `phase` is when in the weeks since 1970 weekly work falls (µs), and `monthly` how many occasions a month
+    has by the calendar, None of a longest one. Of a workload that has grown, `each` and `size` are what there
+    is on average.
     """
 
     operation: SpendLabel
@@ -53,11 +55,14 @@ class PlannedWork:
     first: Micros | None = None
     most: int | None = None
     months: range = EVERY_MONTH
+    phase: Micros | None = None
+    monthly: int | None = None
 
     def count(self, period: Micros, since: Micros | None = None) -> Number:
         """How many there are in a period (µs) at most, or in the one from `since` in the present month on."""
         if since is None or self.first is None:
-            return self.each * self._at_most(-(-period * self.times // self.per))
+            occasions = self._at_most(-(-period * self.times // self.per))
+            return self.each * (occasions if self.monthly is None else min(occasions, self.monthly))
         return self._before(since + period) - self._before(since)
 
     def _before(self, t: Micros) -> Number:
@@ -68,9 +73,13 @@ class PlannedWork:
     def _at_most(self, occasions: int) -> int:
         return occasions if self.most is None else min(occasions, self.most)
 
-    def in_month(self, number: int) -> PlannedWork:
-        """The same in a month from now on: if it is not the first, from its beginning on."""
-        return self if number == 1 or self.first is None else replace(self, first=self.first % self.per)
+    def in_month(self, number: int, month: tuple[Micros, Micros] | None) -> PlannedWork:
+        """The same in a month from now on, if it is not the first from its beginning on (µs) to its end."""
+        work = self if number == 1 or self.first is None else replace(self, first=self.first % self.per)
+        if month is None or self.phase is None:
+            return work
+        before_begin, before_end = (-((self.phase - edge) // WEEK) for edge in month)
+        return replace(work, monthly=before_end - before_begin)
 
     @property
     def gap(self) -> Micros:
@@ -238,13 +247,22 @@ class Workload:
             self, starts=_over(self.starts, spread), left_out=_all_over(self.left_out, spread), later=later
         )
 
+    def month(self, number: int) -> tuple[Micros, Micros] | None:
+        """When a month from now on, counted from 1, begins and ends (µs); None where nobody says."""
+        if self.now is None:
+            return None
+        begins = self.now
+        for _ in range(number - 1):
+            begins = month_end(self.now, begins)
+        return begins, month_end(self.now, begins)
+
     def in_month(self, number: int) -> Workload:
         """The same in a month from now on, counted from 1: of what is used already only that one knows."""
-        by_month = self.left_out.by_month
+        by_month, month = self.left_out.by_month, self.month(number)
         left_out = replace(_latest(by_month, number, self.left_out), by_month=by_month)
         return replace(
             self,
-            work=tuple(work.in_month(number) for work in self.work if number in work.months),
+            work=tuple(work.in_month(number, month) for work in self.work if number in work.months),
             starts=_of_month(self.starts, number),
             gaps=_latest(self.gaps_since, number, self.gaps),
             used=self.used if number == 1 else None,
