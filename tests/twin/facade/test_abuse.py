@@ -463,7 +463,6 @@ def test_many_requests_on_one_connection_are_answered_in_order() -> None:
     run(story)
 
 
-@pytest.mark.slow
 def test_what_is_piped_behind_an_unanswered_request_waits_unread() -> None:
     async def story() -> None:
         async with victim() as it:

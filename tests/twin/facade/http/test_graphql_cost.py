@@ -122,7 +122,6 @@ def test_without_a_key_nothing_is_read(name: str, monkeypatch: pytest.MonkeyPatc
     in_a_loop(story)
 
 
-@pytest.mark.slow
 def test_what_the_rate_limit_would_refuse_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(twin: Twin, client: Any) -> None:
         key = twin.keys["production"]
