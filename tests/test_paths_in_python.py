@@ -127,7 +127,7 @@ def test_the_largest_portfolio_is_that_of_a_scenario_of_its_account_on_its_plan(
     [
         lambda policy: rs.compare(TRACE, policy).sentence,
         lambda policy: rs.calibrate(TRACE, policy).dump(),
-        lambda policy: rs.Study.of(SCENARIO, policy, name="one", change={"scenario.length": "1d"}).spec,
+        lambda policy: rs.Study.of(SCENARIO, policy, name="one", change={"scenario.length": "8d"}).spec,
     ],
     ids=["compare", "calibrate", "Study.of"],
 )
