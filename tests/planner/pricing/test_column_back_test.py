@@ -100,8 +100,8 @@ def test_a_refusal_without_a_recorded_reason_was_met_before_at_its_own_call() ->
         {"code": "reason not recorded", "recorded": 1, "a": 0},
     ]
     assert met.censored == [{"code": "reason not recorded", "customers": 1, "calls": 1, "still_refused": 1}]
-    said = "The reason of 1 call refused when recorded was not recorded: to be refused there again counts as"
-    assert any(note.startswith(said) for note in met.notes)
+    why = "The reason of 1 call refused when recorded was not recorded: to be refused there again counts as"
+    assert any(note.startswith(why) for note in met.notes)
     # Refused where it was served when recorded: that is new.
     elsewhere = tried(
         columns(calls[0], replace(calls[1], recorded=0), brief(9, recorded=UNSTATED)), "starter"
