@@ -68,7 +68,7 @@ def test_no_difference_is_farther_than_both_sides_leave_possible() -> None:
 @pytest.mark.parametrize("count", [5, 10])
 def test_planted_differences_of_waits_are_covered(count: int) -> None:
     """200 worlds whose waits are exponential, all longer by 100 s to 140 s, most by less."""
-    source, kept = random.Random(15), 0
+    source, covered = random.Random(15), 0
     for _ in range(200):
         first = [source.expovariate(1 / 300) for _ in range(count)]
         second = [wait + 100 + min(40, source.expovariate(1 / 10)) for wait in first]
@@ -76,8 +76,8 @@ def test_planted_differences_of_waits_are_covered(count: int) -> None:
         assert answer.low is not None
         assert answer.high is not None
         assert answer.low > 0
-        kept += answer.low <= 110 - 10 * math.exp(-4) <= answer.high
-    assert kept >= scipy.stats.binom.ppf(0.01, 200, 0.95)
+        covered += answer.low <= 110 - 10 * math.exp(-4) <= answer.high
+    assert covered >= scipy.stats.binom.ppf(0.01, 200, 0.95)
 
 
 def test_shares_are_those_of_all_trials() -> None:
@@ -207,12 +207,12 @@ def test_differences_that_vary_by_rounding_have_no_gain() -> None:
 
 @pytest.mark.parametrize("count", [5, 20])
 def test_gains_of_normal_pairs_are_covered(count: int) -> None:
-    source, kept = random.Random(8), 0
+    source, covered = random.Random(8), 0
     for _ in range(400):
         shared = [source.gauss(0, 3) for _ in range(count)]
         first, second = [x + source.gauss(0, 1) for x in shared], [x + source.gauss(0, 1) for x in shared]
         _, low, high = estimate_gain(first, second)
         assert low is not None
         assert high is not None
-        kept += low <= 10 <= high
-    assert kept >= 0.93 * 400
+        covered += low <= 10 <= high
+    assert covered >= 0.93 * 400

@@ -119,7 +119,9 @@ def _shares(
         for hit, trials, other, other_trials in zip(hits, of, other_hits, other_of, strict=True)
     ]
     _, low, high = excess(excesses, level)
-    return Estimate(share - other_share, low and low / size, high and high / size)
+    if low is None or high is None:
+        return Estimate(share - other_share, None, None)
+    return Estimate(share - other_share, low / size, high / size)
 
 
 def excess(differences: Sequence[float], level: float = LEVEL) -> Estimate:

@@ -82,26 +82,28 @@ def test_nobody_is_told_of_refusals_who_had_none() -> None:
 
 
 def test_what_was_met_before_is_not_new() -> None:
-    met = columns(brief(0, size=8), brief(1, size=3), brief(2, size=4, recorded=4), brief(35))
-    tested = tried(met, "starter")
+    served = columns(brief(0, size=8), brief(1, size=3), brief(2, size=4, recorded=4), brief(35))
+    tested = tried(served, "starter")
     assert (tested.share, "(never before)" in tested.customers[0]["sentence"]) == (0, False)
     assert tested.censored == [{"code": "quota_exhausted", "customers": 1, "calls": 1, "still_refused": 1}]
-    wider = tried(met, "pro")
+    wider = tried(served, "pro")
     assert wider.censored[0]["still_refused"] == 0
     assert any("1 customer met a refusal when they were recorded" in note for note in wider.notes)
 
 
 def test_a_refusal_without_a_recorded_reason_was_met_before_at_its_own_call() -> None:
     calls = [brief(day, size=8, recorded=recorded) for day, recorded in ((0, 0), (1, UNSTATED), (8, 0))]
-    met = tried(columns(*calls), "starter")
-    assert (met.share, "(never before)" in met.customers[0]["sentence"]) == (0, False)
-    assert met.refusals == [
+    tested = tried(columns(*calls), "starter")
+    assert (tested.share, "(never before)" in tested.customers[0]["sentence"]) == (0, False)
+    assert tested.refusals == [
         {"code": "quota_exhausted", "recorded": 0, "a": 1},
         {"code": "reason not recorded", "recorded": 1, "a": 0},
     ]
-    assert met.censored == [{"code": "reason not recorded", "customers": 1, "calls": 1, "still_refused": 1}]
+    assert tested.censored == [
+        {"code": "reason not recorded", "customers": 1, "calls": 1, "still_refused": 1}
+    ]
     why = "The reason of 1 call refused when recorded was not recorded: to be refused there again counts as"
-    assert any(note.startswith(why) for note in met.notes)
+    assert any(note.startswith(why) for note in tested.notes)
     # Refused where it was served when recorded: that is new.
     elsewhere = tried(
         columns(calls[0], replace(calls[1], recorded=0), brief(9, recorded=UNSTATED)), "starter"

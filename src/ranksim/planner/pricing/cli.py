@@ -258,8 +258,8 @@ def back_test(
         )
     if names is not None and not columns:
         raise BadInput(f"{recording}: --names goes with columns, which ranksim price import makes")
-    given = recording, sides, policy, seed, flags.read_demand(leave_price, 0.0)
-    tested = _of_columns(*given, names) if columns else _of_calls(*given, keywords, accounts, rules)
+    arguments = recording, sides, policy, seed, flags.read_demand(leave_price, 0.0)
+    tested = _of_columns(*arguments, names) if columns else _of_calls(*arguments, keywords, accounts, rules)
     if csv is not None:
         tested.save_csv(csv)
     question = f"What would the calls of {recording.name} have been answered, and billed, under other plans?"

@@ -266,8 +266,8 @@ def read_columns(path: str | Path, names: dict[str, str] | str | Path | None = N
         shown_as = read_names(names) if isinstance(names, str | Path) else names
         unnamed = _unnamed(path, accounts, shown_as, "names" if isinstance(names, dict) else str(names))
         accounts = tuple(replace(owner, name=shown_as.get(owner.name, owner.name)) for owner in accounts)
-    kept = {name: header[name] for name in KEPT}
-    return Columns(str(path), accounts, chunks=chunks, unnamed=unnamed, **kept)
+    fields = {name: header[name] for name in KEPT}
+    return Columns(str(path), accounts, chunks=chunks, unnamed=unnamed, **fields)
 
 
 def _unnamed(path: Path, accounts: Sequence[ColumnAccount], names: Container[str], where: str) -> str:

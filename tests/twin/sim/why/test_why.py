@@ -233,14 +233,14 @@ pools: {{rank_run: {{capacity: 1, duration: 4m, failure_rate: {failing}}}}}
 def test_with_fewer_worlds_it_is_said_what_was_not_tried() -> None:
     sentence: list[str] = []
     scenario = Scenario.parse(DOWN)
-    asked = why(
+    answer = why(
         scenario, [1], "endpoints.erp.lost", progress=lambda _, text: sentence.append(text), max_worlds=50
     )
-    assert asked.worlds < 80
+    assert answer.worlds < 80
     assert sentence[39] == "40 worlds of about 50"
-    assert "parameter" in asked.fields()["untried"][-1]
-    assert asked.sentence.endswith("; more worlds at most try more.")
-    assert asked.change is not None
+    assert "parameter" in answer.fields()["untried"][-1]
+    assert answer.sentence.endswith("; more worlds at most try more.")
+    assert answer.change is not None
     few = why(scenario, [1], "endpoints.erp.lost", max_worlds=1)
     assert few.worlds < 40
     assert few.untried[0].startswith("whether it was inevitable before 2026-")
@@ -253,15 +253,15 @@ def test_with_fewer_worlds_it_is_said_what_was_not_tried() -> None:
 @pytest.mark.slow
 def test_all_that_a_disabled_endpoint_loses_is_told_and_that_it_may_be_enabled_again() -> None:
     """Five events are lost as it is disabled at night; of the next four nights none is sent."""
-    asked = why(Scenario.parse(DOWN), [1], "endpoints.erp.lost > 15")
-    assert asked.losses == Losses("erp", 30, 25, (3 * HOUR + 30 * MINUTE,), 5)
+    answer = why(Scenario.parse(DOWN), [1], "endpoints.erp.lost > 15")
+    assert answer.losses == Losses("erp", 30, 25, (3 * HOUR + 30 * MINUTE,), 5)
     sentence = (
         "By the end of the run erp loses 30 events, of which 25 came while its endpoint was disabled. "
         "Enabled again as the outage ends "
         "(timeline: {at: 3h30m, do: edit_endpoint, receiver: erp, enabled: true}), it loses 5."
     )
-    assert sentence in asked.sentence
-    enabled = next(change for change in asked.changes if change.path == "scenario.timeline[0]")
+    assert sentence in answer.sentence
+    enabled = next(change for change in answer.changes if change.path == "scenario.timeline[0]")
     assert enabled.sentence.startswith("scenario.timeline[0] nothing → {at: 3h30m, do: edit_endpoint")
     assert enabled.holds
     assert Rerunner(Question("refusals.total"), nobody).losses(Scenario.parse(DOWN), 1) is None
