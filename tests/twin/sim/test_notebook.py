@@ -297,6 +297,38 @@ def test_a_frame_has_a_row_a_replication_and_a_column_a_metric(result: rs.Result
     assert raw.tolist() == result.values("spend.acme.spent")
 
 
+WITHIN = "jobs.rank_run.wait.within.10m"
+
+
+def test_a_share_of_waits_that_is_expected_is_a_metric_like_others() -> None:
+    plain = rs.Scenario.load(FILE).replace(length="3d", timeline=[], expect=[])
+    expecting = rs.run(plain.replace(expect=[f"{WITHIN} >= 10%"]))
+    share = expecting.metric(WITHIN).mean
+    assert share is not None
+    assert expecting.frame("replications")[WITHIN].tolist() == [share]
+    assert expecting.metrics[WITHIN]["value"] == share
+    silent = rs.run(plain)
+    assert WITHIN not in silent.metrics
+    (row,) = [row for row in silent.compare(expecting) if row["metric"] == WITHIN]
+    assert (row["a"], row["b"], row["difference"]) == (share, share, 0)
+    read = rs.Result.from_json(expecting.to_json())
+    assert read.to_json() == expecting.to_json()
+    assert WITHIN in read.frame("replications")
+
+
+def test_replications_have_the_metrics_that_are_named(result: rs.Result) -> None:
+    frame = result.frame("replications", metrics=[WITHIN, "calls.total"])
+    assert list(frame) == [WITHIN, "calls.total"]
+    assert frame[WITHIN].tolist() == result.values(WITHIN)
+    assert list(result.frame("replications", metrics="calls.total")) == ["calls.total"]
+    with pytest.raises(BadInput, match=r"no metric .calls\.totl.; did you mean .calls\.total."):
+        result.frame("replications", metrics=["calls.totl"])
+    with pytest.raises(BadInput, match="frame: metrics are of the table replications, found 'totals'"):
+        result.frame(metrics=["calls.total"])
+    with pytest.raises(BadInput, match="metrics: expected names, as `metrics` has them, found 3"):
+        result.frame("replications", metrics=3)  # type: ignore[arg-type]
+
+
 def test_a_kernel_shows_a_summary_as_plain_lines(
     result: rs.Result, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

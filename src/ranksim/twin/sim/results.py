@@ -103,6 +103,7 @@ class Result:
         self.readings = NO_READINGS
         self._expectations = tuple(expectations)
         self._of = of
+        self._shares = [] if of is None else [each.metric for each in of.expect if WITHIN in each.metric]
 
     def __repr__(self) -> str:
         replications = many(len(self.replications), "replication")
@@ -172,8 +173,11 @@ class Result:
 
     @cached_property
     def scalars(self) -> list[Scalars]:
-        """The metrics of each replication."""
-        return [scalars(replication) for replication in self.replications]
+        """The metrics of each replication, with the shares of waits that are expected."""
+        plain = [scalars(replication) for replication in self.replications]
+        for metric in self._shares:
+            plain = with_share(self.replications, plain, metric)
+        return plain
 
     @cached_property
     def _names(self) -> list[str]:
@@ -218,13 +222,13 @@ class Result:
         `low` to `high` in `difference_unit` (the same, but of instants a duration), and `gain`: how many
         times more replications independent runs would have needed for the same interval, with its own
         interval, None when nothing varies or seeds differ; and how many `pairs`. Pairs share their random
-        numbers when both results have the same seed. `metrics`, one or more, are those of both unless given.
-        `notes` say what differs. Raises BadInput.
+        numbers when both results have the same seed. `metrics`, one or more, are those of both unless given,
+        and shares of waits (`jobs.KIND.wait.within.10m`) that either expects. `notes` say what differs.
+        Raises BadInput.
         """
         check_kind("compare", other, Result, "another result of `ranksim.run`")
-        check_kind("metrics", metrics, Iterable | None, "names, as `metrics` has them")
-        metrics = [metrics] if isinstance(metrics, str) else metrics
-        names = sorted(set(self._names) & set(other._names)) if metrics is None else list(metrics)
+        shared = {*self._names} & {*other._names} | {*self._shares, *other._shares}
+        names = sorted(shared) if metrics is None else _several(metrics)
         samples = {name: (self.sample(name), other.sample(name)) for name in names}
         drawn = [name for name, both in samples.items() if any(sample.drawn for sample in both)]
         rows = {name: compared(*both, self.level) for name, both in samples.items()}
@@ -268,20 +272,25 @@ class Result:
         """All tables as plain rows; `tables.COLUMNS` names their columns."""
         return tables.build(self.replications, self.level, self.remarks, self.fixed)
 
-    def frame(self, name: str = "totals", integers: bool = False) -> pd.DataFrame:
+    def frame(
+        self, name: str = "totals", integers: bool = False, *, metrics: Iterable[str] | None = None
+    ) -> pd.DataFrame:
         """Return a table as a pandas frame, with units.
 
         Instants are UTC datetimes, durations timedeltas, and money is in dollars: a column `…_uusd` is then
         named `…_usd`. With `integers` times stay µs and money µUSD. Ends of intervals that are unknown, as
         those of one replication, are NaN or NaT. `replications` has a row a replication and a column for each
-        of `metrics`, under its name also where it is money. Of a table whose rows have units `NAME.UNIT` is
-        those of one unit, such as totals.money, which columns name: `value_usd`, with `integers` `value_uusd`
-        and of times `value_us`. Raises BadInput when there is no such table, or no pandas.
+        of `metrics`, or of those named, under its name also where it is money. Of a table whose rows have
+        units `NAME.UNIT` is those of one unit, such as totals.money, which columns name: `value_usd`, with
+        `integers` `value_uusd` and of times `value_us`. Raises BadInput when there is no such table or
+        metric, or no pandas.
         """
         from ranksim.report import frames
 
         if name == "replications":
-            return self._by_replication(integers)
+            return self._by_replication(integers, metrics)
+        if metrics is not None:
+            raise BadInput(f"frame: metrics are of the table replications, found {name!r}")
         rows = frames.rows_named({**self.tables, "replications": ()}, name)
         table = str(name).partition(".")[0]
         pandas = imported("pandas", "frames need pandas", "plots")
@@ -292,13 +301,19 @@ class Result:
             frame = frames.with_units_of_rows(frames.with_units(frame, tables.quantities(table)), by_row)
         return frames.named_by_unit(frames.with_number_ends(frame), name, by_row, integers)
 
-    def _by_replication(self, integers: bool) -> pd.DataFrame:
+    def _by_replication(self, integers: bool, metrics: Iterable[str] | None) -> pd.DataFrame:
         from ranksim.report.frames import IN_MICROS, with_units
 
         pandas = imported("pandas", "frames need pandas", "plots")
-        frame: pd.DataFrame = pandas.DataFrame(self.scalars, columns=self._names).rename_axis("replication")
-        frame = frame.astype({name: float for name in self._names if frame[name].isna().all()})
-        units = {name: unit_of(name) for name in self._names}
+        columns: dict[str, Sequence[float | None]]
+        if metrics is None:
+            columns = {name: [values.get(name) for values in self.scalars] for name in self._names}
+        else:
+            columns = {name: self.values(name) for name in _several(metrics)}
+        index = pandas.RangeIndex(len(self.replications), name="replication")
+        frame: pd.DataFrame = pandas.DataFrame(columns, index=index)
+        frame = frame.astype({name: float for name in columns if frame[name].isna().all()})
+        units = {name: unit_of(name) for name in columns}
         return frame if integers else with_units(frame, {n: u for n, u in units.items() if u in IN_MICROS})
 
     @property
@@ -440,10 +455,17 @@ class Result:
                 expectations=[ExpectationVerdict(**verdict) for verdict in plain["expectations"]],
                 fixed=plain.get("fixed", ()),
             )
+            read._shares = [metric for metric in plain["metrics"] if WITHIN in metric]
             _ = read.scalars  # which want every field that this version counts
             return read
         except (KeyError, TypeError) as error:
             raise BadInput(f"{where}: not a complete result ({error}); write it again") from None
+
+
+def _several(metrics: Iterable[str]) -> list[str]:
+    """Names of metrics; one is a list of itself. Raises BadInput."""
+    check_kind("metrics", metrics, Iterable, "names, as `metrics` has them")
+    return [metrics] if isinstance(metrics, str) else list(metrics)
 
 
 def _drawing() -> Any:
