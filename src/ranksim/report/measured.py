@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -85,11 +86,17 @@ COLUMNS = (
 """Of a comparison of no metrics; that of points of a study has others, too."""
 
 
+EQUAL, CHANCE = 1, 2
+DOUBTS = {EQUAL: "by the same in all pairs, which is not sure", CHANCE: "perhaps by chance"}
+"""Why a change is not sure, in words: differences are equal, or their interval holds 0; one pair has none."""
+
+
 class MetricComparison(Sequence[Row]):
     """Two results compared metric by metric: a sequence of rows, B minus A, as plain numbers.
 
     Shown, and in `frame`, are first those metrics whose mean differs. Durations of rows are µs, money µUSD.
-    `drawn` names metrics on which chance bears: of one pair of these nobody can tell.
+    `drawn` names metrics on which chance bears: one pair of these, or several that differ by the same, have
+    no interval, so that nobody can tell by how much others would differ.
     """
 
     def __init__(
@@ -108,12 +115,8 @@ class MetricComparison(Sequence[Row]):
 
     @property
     def tables(self) -> dict[str, list[Row]]:
-        """All rows as `differences`: what changed first, of that what chance alone may explain last."""
-        return {
-            "differences": sorted(
-                self.rows, key=lambda row: (not row["difference"], self._may_be_chance(row))
-            )
-        }
+        """All rows as `differences`: what changed first, of that what is sure, and perhaps by chance last."""
+        return {"differences": sorted(self.rows, key=lambda row: (not row["difference"], self._doubt(row)))}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -147,15 +150,20 @@ class MetricComparison(Sequence[Row]):
         return fragment(self._title(), self.notes, self._views())
 
     def _counts(self) -> str:
+        counts = Counter(map(self._doubt, self.changed))
+        parts = [
+            f"{units.count(counts[doubt])} of them {words}"
+            for doubt, words in DOUBTS.items()
+            if counts[doubt]
+        ]
         changed = f"{units.many(len(self.changed), 'metric')} of {units.count(len(self.rows))} changed"
-        chance = sum(map(self._may_be_chance, self.changed))
-        return f"{changed}, {units.count(chance)} of them perhaps by chance" if chance else changed
+        return ", ".join((changed, *parts))
 
-    def _may_be_chance(self, row: Row) -> bool:
-        """Whether the interval of a difference holds 0, or one pair of what is drawn has none."""
-        if row["low"] is None:
-            return row["metric"] in self._drawn and bool(row["pairs"] == 1)
-        return bool(row["low"] <= 0 <= row["high"])
+    def _doubt(self, row: Row) -> int:
+        """How unsure a change is: 0 where it is sure, else a key of `DOUBTS`."""
+        if row["low"] is None or math.isclose(row["low"], row["high"]):
+            return 0 if row["metric"] not in self._drawn else CHANCE if row["pairs"] == 1 else EQUAL
+        return CHANCE if row["low"] <= 0 <= row["high"] else 0
 
     def page(self, plots: bool = True) -> str:
         """Return an HTML page: what changed, drawn unless without `plots`, and how much perhaps by chance.
@@ -181,13 +189,19 @@ class MetricComparison(Sequence[Row]):
                 row["metric"],
                 units.write(row["unit"], row["a"]),
                 units.write(row["unit"], row["b"]),
-                units.write(units.difference_of(row["unit"]), row["difference"], row["low"], row["high"]),
+                self._difference(row),
             )
             for row in self.tables["differences"]
             if row["difference"]
         ]
         view = View("What changed", ("metric", "A", "B", "difference"), 1, tuple(rows))
         return [view] if rows else []
+
+    def _difference(self, row: Row) -> str:
+        """A difference in words, with its interval or why it has none."""
+        written = units.write(units.difference_of(row["unit"]), row["difference"], row["low"], row["high"])
+        same = self._doubt(row) == EQUAL
+        return f"{written}, the same in all {units.count(row['pairs'])} pairs" if same else written
 
     def plot(self, name: str = "changed", ax: Axes | None = None) -> Axes:
         """Draw the metrics that changed most, by how many percent, with intervals.

@@ -351,6 +351,26 @@ def test_one_pair_of_what_is_drawn_may_be_chance() -> None:
     ]
 
 
+def test_what_differs_by_the_same_in_all_pairs_is_not_sure_where_it_is_drawn() -> None:
+    then, now = (result(*[(count, 5)] * 5) for count in (20, 90))
+    for replication in (*then.replications, *now.replications):
+        replication.endpoints[0]["disablings"] = [[MINUTE, "20 consecutive failed deliveries"]]
+    for replication in now.replications:
+        replication.endpoints[0]["disablings"][0][0] += MINUTE
+    names = ["endpoints.shop.disabled_at", "calls.total"]
+    compared = now.compare(then, names)
+    assert [(row["low"], row["pairs"]) for row in compared if row["unit"] == "instant"] == [(None, 5)]
+    one = "1 of them by the same in all pairs, which is not sure"
+    assert compared.notes[0] == f"2 metrics of 2 changed, {one}."
+    assert [row["metric"] for row in compared.tables["differences"]] == names[::-1]
+    assert "1m, the same in all 5 pairs" in " ".join(compared.summary().split())
+    then.fixed = now.fixed = ("",)
+    (_, cell) = sure = now.compare(then, names)
+    assert (cell["low"], cell["pairs"]) == (None, 1)
+    assert sure.notes[0] == "2 metrics of 2 changed."
+    assert "the same in all" not in sure.summary()
+
+
 def test_where_nothing_is_drawn_one_pair_is_sure() -> None:
     then, now = (result((count, 5)) for count in (20, 90))
     then.fixed = now.fixed = ("",)
