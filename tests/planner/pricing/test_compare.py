@@ -72,7 +72,7 @@ def test_people_are_told_what_differs_and_each_number_once() -> None:
     )  # fmt: skip
     assert views["What would have been enough"].note.startswith("Rows are alternatives: do not add them. ")
     note = views["What would have been enough"].note
-    assert "if all of them bought it, which is no forecast; add-ons are not held against cost" in note
+    assert "if all of them bought it, which is no forecast. In" in note
     same = compare(population(), FLAT, FLAT, policy=CALENDAR, replications=2)
     assert same.sentence.endswith("; as many of them meet each refusal.")
     assert not {"Money", "Customers refused", "Blocked"} & {view.title for view in same.views()}

@@ -91,6 +91,26 @@ def simulate_sides(
     return [_result(run, engine, seed) for run in runs]
 
 
+def simulate_again(
+    result: FleetResult, rows: Integers, more: Integers, *, threads: int = 1, compiled: bool | None = None
+) -> FleetResult:
+    """Let some accounts of a run make their calls again with larger quotas, each until a plan falls short.
+
+    `rows` are the places of the accounts in the run, `more` how much larger each metered quota is, shape
+    (rows, metered). Of each account the first refusal that a plan can lift is told, and whether there is one.
+    """
+    numbers = result.customers["number"]
+    side = FleetSide(result.population, result.policy, short=True)
+    run = _opened(side, result.seed, int(numbers[0]), int(numbers[-1]) + 1)
+    given = _part(run.given, rows)
+    run = SideRun(side, run.offers, given, ledger_of(given, result.population.length))
+    limits = run.ledger.meters["limit"][:, :-1]
+    limits += np.where(limits < 0, 0, more)  # below 0 there is no limit
+    engine = kernel_machine(compiled)
+    _serve([run], engine, result.seed, threads, CHUNK)
+    return _result(run, engine, result.seed)
+
+
 def _opened(side: FleetSide, seed: int, first: int, last: int, log: int = 0) -> SideRun:
     """Make the accounts [first, last) of a side, nobody served yet. Raises BadInput."""
     check_bounds(side.population, side.policy)
@@ -241,7 +261,7 @@ class Interpreted:
         """Draw the requests of the accounts in rows [first, last); give `last`."""
         run = self.runs[0]
         room = 32 + run.expected(first, last) // 2
-        given, paces = to_lists(_part(run.given, first, last)), [schema.ActivityRate()]
+        given, paces = to_lists(_part(run.given, np.arange(first, last))), [schema.ActivityRate()]
         came = -1
         while came < last - first:
             room *= 2
@@ -254,7 +274,7 @@ class Interpreted:
         if not len(rows):
             return
         run, last = self.runs[side], first + len(self.tape.begins) - 1
-        given, ledger = _part(run.given, first, last), run.unwritten()
+        given, ledger = _part(run.given, np.arange(first, last)), run.unwritten()
         records = ledger._replace(
             **{name: array[first:last] for name, array in ledger._asdict().items() if name != "log"}
         )
@@ -267,14 +287,15 @@ class Interpreted:
             array[...] = to_arrays(rows_of_array)
 
 
-def _part(given: KernelInputs, first: int, last: int) -> KernelInputs:
-    """What is given of the accounts in rows [first, last) alone."""
-    customers, firsts = given.customers[first:last], given.first_domains[first:last]
-    domains = slice(firsts[0], firsts[-1] + customers["domains"][-1])
+def _part(given: KernelInputs, rows: Integers) -> KernelInputs:
+    """What is given of the accounts in some rows alone."""
+    customers = given.customers[rows]
+    counts = customers["domains"]
+    firsts = np.cumsum(counts) - counts
+    places = np.arange(int(counts.sum())) + np.repeat(given.first_domains[rows] - firsts, counts)
     return given._replace(
-        customers=customers, first_domains=firsts - firsts[0], domains=given.domains[domains],
-        odds=given.odds[first:last],
-    )  # fmt: skip
+        customers=customers, first_domains=firsts, domains=given.domains[places], odds=given.odds[rows]
+    )
 
 
 def scratch_for(given: KernelInputs) -> KernelState:

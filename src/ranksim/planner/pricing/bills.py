@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import compress
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksim.core.clock import DAY
+from ranksim.core.contract.facts import Decision
 from ranksim.core.contract.plans import Catalogue, Plan
 from ranksim.core.contract.policy import Policy
+from ranksim.planner.fleet.engine import simulate_again
 from ranksim.planner.fleet.offers import add_ons_price
 from ranksim.planner.fleet.population import Population
 from ranksim.planner.fleet.results import FleetResult
-from ranksim.planner.fleet.rows import Integers
-from ranksim.planner.fleet.sides import FleetSide
+from ranksim.planner.fleet.rows import LIFTED, LIMITED, OUTCOMES, Integers
+from ranksim.planner.fleet.sides import Flags, FleetSide
 from ranksim.planner.pricing.catalogues import selling, unpriced
 from ranksim.planner.study.fleets import charged
 from ranksim.report.table_spec import Row
@@ -77,9 +80,10 @@ NONE = "more than any plan"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """`accounts` customers of a plan need a plan, or `count` of an add-on; `uplift` µUSD more a month.
+    """`accounts` customers of a plan need a plan, or `count` of some add-ons; `uplift` µUSD more a month.
 
-    A need below the plan that they are on has a negative uplift: they could pay less.
+    A need below the plan that they are on has a negative uplift: they could pay less. `still_refused` is the
+    code that customers meet with the add-ons all the same, which are then not enough, and no uplift.
     """
 
     side: str
@@ -89,6 +93,7 @@ class Need:
     accounts: int
     count: int
     uplift: int
+    still_refused: str = ""
 
     def row(self) -> Row:
         """The need as a row."""
@@ -112,13 +117,12 @@ def _alone(sold: Catalogue, plan: Plan) -> str:
 
 
 def needs(
-    side: str, sold: Catalogue, own: FleetResult, enough: Mapping[str, NDArray[np.bool_]]
+    side: str, sold: Catalogue, own: FleetResult, enough: Mapping[str, Flags], packs: Packed
 ) -> list[Need]:
     """Return what would have been enough for the customers of each plan: plans first, then add-ons.
 
     Of all plans of `sold` it is the cheapest for which `enough` says so, by what `trials` tried with the same
-    requests. An add-on is needed where it would cover all that was asked for under the customer's own plan.
-    `own` is the run of the population as it is.
+    requests. `own` is the run of the population as it is, `packs` what came of it with add-ons.
     """
     policy = own.policy
     plans = sorted(sold.plans.values(), key=lambda plan: plan.price)
@@ -133,10 +137,66 @@ def needs(
             count = int((least[members] == index).sum())
             rows.append(Need(side, name, "plan", plan.name, count, 0, (plan.price - price) * count))
         rows.append(Need(side, name, "plan", NONE, int((least[members] == len(plans)).sum()), 0, 0))
-        for add_on, offer in sold.add_ons.items():
-            wanted = own.add_ons_needed(add_on)[members]
-            total = int(wanted.sum())
-            rows.append(
-                Need(side, name, "add_on", add_on, int((wanted > 0).sum()), total, offer.price * total)
-            )
+        rows += _add_ons_needed(side, name, sold, packs, members)
     return [need for need in rows if need.accounts]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """The add-ons that would cover all that customers asked for on their own plan, and what came of them.
+
+    `counts` has shape (accounts, add-ons of the catalogue). `refusals` (accounts,) is the outcome that an
+    account met with them all the same, GRANTED where they are enough: a refusal that a plan can lift, an
+    inactive subscription, or more cooldowns than without.
+    """
+
+    counts: Integers
+    refusals: Integers
+
+
+def with_packs(own: FleetResult, threads: int = 1, compiled: bool | None = None) -> Packed:
+    """Serve again, with add-ons, the customers of a run who asked for more than their quotas (S109).
+
+    Of several add-ons for one metric each takes the one that comes cheapest.
+    """
+    add_ons, metered = list(own.policy.catalogue.add_ons.items()), own.metered
+    wanted = [own.add_ons_needed(name) for name, _ in add_ons]
+    counts = np.zeros((len(own.customers), len(add_ons)), dtype=np.int64)
+    more = np.zeros((len(own.customers), len(metered)), dtype=np.int64)
+    for index, (_, offer) in enumerate(add_ons):
+        if offer.metric in metered:
+            rivals = [at for at, (_, other) in enumerate(add_ons) if other.metric == offer.metric]
+            charges = np.stack([wanted[at] * add_ons[at][1].price for at in rivals])
+            cheapest = np.array(rivals)[charges.argmin(axis=0)] == index
+            counts[:, index] = np.where(cheapest, wanted[index], 0)
+            more[:, metered.index(offer.metric)] += counts[:, index] * offer.amount
+    refusals = np.zeros(len(counts), dtype=np.int64)
+    if len(rows := np.flatnonzero(counts.any(axis=1))):
+        again = simulate_again(own, rows, more[rows], threads=threads, compiled=compiled)
+        refusals[rows] = _still_refused(again, own.counts[rows])
+    return Packed(counts, refusals)
+
+
+def _still_refused(again: FleetResult, before: Integers) -> Integers:
+    """The first outcome that each account met all the same, which had some `before` without add-ons."""
+    outcomes, was = again.counts.sum(axis=1), before.sum(axis=1)
+    met = outcomes > 0
+    met[:, [Decision.GRANTED, Decision.JOINED, LIMITED]] = False
+    met[:, Decision.COOLDOWN_ACTIVE] = (outcomes > was)[:, Decision.COOLDOWN_ACTIVE]
+    met[:, Decision.SLOT_LIMIT_EXCEEDED] |= ~again.accounts["enough"] & ~met[:, LIFTED].any(axis=1)
+    return np.asarray(met.argmax(axis=1))
+
+
+def _add_ons_needed(side: str, plan: str, sold: Catalogue, packs: Packed, of: Flags) -> Iterator[Need]:
+    """Yield the add-ons, by which and what is refused with them, that customers of a plan need."""
+    kinds = np.column_stack([packs.counts > 0, packs.refusals])
+    for kind in np.unique(kinds[of & kinds[:, :-1].any(axis=1)], axis=0):
+        counts = packs.counts[of & (kinds == kind).all(axis=1)]
+        *bought, refusal = kind.tolist()
+        names = " + ".join(compress(sold.add_ons, bought))
+        uplift = sum(
+            offer.price * int(count)
+            for offer, count in zip(sold.add_ons.values(), counts.sum(axis=0), strict=True)
+        )
+        code = OUTCOMES[refusal] if refusal else ""
+        yield Need(side, plan, "add_on", names, len(counts), int(counts.sum()), 0 if code else uplift, code)

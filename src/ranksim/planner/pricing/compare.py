@@ -18,7 +18,7 @@ from ranksim.planner.fleet.population import Population, population_of
 from ranksim.planner.fleet.results import FleetResult
 from ranksim.planner.fleet.sides import FleetSide
 from ranksim.planner.pricing import paired_metrics as pairs
-from ranksim.planner.pricing.bills import Need, bills, needs, trials
+from ranksim.planner.pricing.bills import Need, bills, needs, trials, with_packs
 from ranksim.planner.pricing.catalogues import (
     CHANGES,
     Change,
@@ -245,7 +245,8 @@ class Comparison(ComparisonAnswer):
         """What would have been enough, a row for A and B together."""
         cells: dict[tuple[str, str], Row] = {}
         for need in self.needs:
-            row = cells.setdefault((need.plan, need.needs), {"plan": need.plan, "needs": need.needs})
+            text = f"{need.needs} (not enough: {need.still_refused})" if need.still_refused else need.needs
+            row = cells.setdefault((need.plan, text), {"plan": need.plan, "needs": text})
             side = need.side.lower()
             row |= {f"under_{side}": need.accounts, f"potential_{side}": need.uplift}
         absent = {"under_a": 0, "under_b": 0, "potential_a": None, "potential_b": None}
@@ -257,7 +258,7 @@ class Comparison(ComparisonAnswer):
             "What would have been enough", [absent | row for row in cells.values()], columns,
             "Rows are alternatives: do not add them. "
             "Customers under A and B; potential: what they would pay more a month if all of them bought it, "
-            "which is no forecast; add-ons are not held against cost ceilings. In the first replication.",
+            "which is no forecast. In the first replication.",
         )  # fmt: skip
 
 
@@ -338,7 +339,7 @@ def compare(
         population=population,
         unchanged=unchanged,
         margins=tuple(pairs.margin_rows(plans, runs, level)) if priced else (),
-        needs=_needs(sides, first, tuple(tried)) if priced else (),
+        needs=tuple(_needs(sides, first, tuple(tried), threads, compiled)) if priced else (),
         engine=runs[-1][1].engine,
     )
 
@@ -358,11 +359,14 @@ def _rows(
                 yield pairs.metric_row(plan, metric, runs, level, plan in still)
 
 
-def _needs(sides: ComparedSides, results: Sequence[FleetResult], tried: Sequence[str]) -> tuple[Need, ...]:
-    """Return what would have been enough under A and B, by a replication of both and of what was `tried`."""
+def _needs(
+    sides: ComparedSides, results: Sequence[FleetResult], tried: Sequence[str], threads: int,
+    compiled: bool | None,
+) -> Iterator[Need]:  # fmt: skip
+    """Yield what would have been enough under A and B, by a replication of both and of what was `tried`."""
     enough = {name: result.accounts["enough"] for name, result in zip(tried, results[2:], strict=True)}
-    both = zip("AB", sides.sold, results[:2], strict=True)
-    return tuple(need for name, sold, result in both for need in needs(name, sold, result, enough))
+    for name, sold, result in zip("AB", sides.sold, results[:2], strict=True):
+        yield from needs(name, sold, result, enough, with_packs(result, threads, compiled))
 
 
 def _unchanged(
