@@ -204,8 +204,9 @@ class MetricComparison(Sequence[Row]):
         return f"{written}, the same in all {units.count(row['pairs'])} pairs" if same else written
 
     def plot(self, name: str = "changed", ax: Axes | None = None) -> Axes:
-        """Draw the metrics that changed most, by how many percent, with intervals.
+        """Draw the metrics that changed most, by how many percent, with intervals: first what is sure.
 
+        What is not is hollow.
         Instants, and what there was none of before, have no percentage: the title counts what is not drawn.
         Raises BadInput where nothing else changed, for another name, or without matplotlib.
         """
@@ -220,27 +221,39 @@ class MetricComparison(Sequence[Row]):
         for place, row in enumerate(reversed(rows)):
             least = -math.inf if row["unit"] == "money" else -row["a"]  # a margin may be a loss
             ends = (max(least, or_value(row[end], row["difference"])) for end in ("low", "high"))
-            ax.plot([100 * end / row["a"] for end in ends], [place, place], color=BLUE, linewidth=2)
-            ax.plot(100 * row["difference"] / row["a"], place, "o", color=BLUE, markersize=5)
+            doubt = bool(self._doubt(row))
+            width, inside = (1, "white") if doubt else (2, BLUE)
+            ax.plot([100 * end / row["a"] for end in ends], [place, place], color=BLUE, linewidth=width)
+            at = 100 * row["difference"] / row["a"]
+            ax.plot(at, place, "o", color=BLUE, markerfacecolor=inside, markersize=5)
         ax.set_yticks(range(len(rows)), [row["metric"] for row in reversed(rows)])
         ax.axvline(0, color="0.6", linewidth=0.8)
-        ax.set_xlabel("change, %")
+        ax.set_xlabel("change, %" + "; hollow: not sure" * bool(self._unsure(rows)))
         title(ax, f"{self._counts().capitalize()}{self._not_drawn(rows)}", BESIDE_NAMES)
         plain_axes(ax, "x")
         return ax
 
     def _not_drawn(self, drawn: Sequence[Row]) -> str:
         """Say of how many metrics that changed a figure shows nothing."""
-        without = sum(not _has_percentage(row) for row in self.changed)
-        less = len(self.changed) - len(drawn) - without
-        counts = ((less, "that changed less"), (without, "without a percentage"))
-        parts = [f"{units.count(number)} {which}" for number, which in counts if number]
+        could = [row for row in self.changed if _has_percentage(row)]
+        without, unsure = len(self.changed) - len(could), self._unsure(could) - self._unsure(drawn)
+        less = len(could) - len(drawn) - unsure
+        counts = {"that changed less": less, "of the unsure": unsure, "without a percentage": without}
+        parts = [f"{units.count(number)} {which}" for which, number in counts.items() if number]
         return f"; {' and '.join(parts)} not drawn" if parts else ""
 
+    def _unsure(self, rows: Iterable[Row]) -> int:
+        """How many of some changes are not sure."""
+        return sum(bool(self._doubt(row)) for row in rows)
+
     def _drawable(self) -> list[Row]:
-        """The rows of what changed most in per cent, as many as a figure shows."""
+        """The rows that a figure shows: what is sure, then what is not, and of each what changed most."""
         rows = filter(_has_percentage, self.changed)
-        return sorted(rows, key=lambda row: -abs(row["difference"] / row["a"]))[:MOST_DRAWN]
+        return sorted(rows, key=self._place)[:MOST_DRAWN]
+
+    def _place(self, row: Row) -> tuple[bool, float]:
+        """Where a row stands in a figure."""
+        return bool(self._doubt(row)), -abs(row["difference"] / row["a"])
 
     def frame(self, name: str = "differences", integers: bool = False) -> pd.DataFrame:
         """Return all rows as a pandas frame, what changed first; `differences.UNIT` has those of one unit.

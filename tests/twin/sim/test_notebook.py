@@ -20,6 +20,7 @@ from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.outage import Outage
 from ranksim.planner.capacity.sync import Sync
 from ranksim.report import units
+from ranksim.report.figure import BLUE
 from ranksim.report.heading import answer_of
 from ranksim.report.measured import MetricComparison, MetricEstimate
 
@@ -190,8 +191,9 @@ def test_a_comparison_draws_what_changed_most(result: rs.Result) -> None:
         for row in compared.changed
         if row["a"] and row["unit"] != "instant"
     }
-    assert names == sorted(changed, key=lambda name: -changed[name])[:12]
-    assert axes.get_xlabel() == "change, %"
+    drawn = {name: result.sample(name).drawn for name in changed}  # of one replication each: not sure
+    assert names == sorted(changed, key=lambda name: (drawn[name], -changed[name]))[:12]
+    assert axes.get_xlabel() == "change, %; hollow: not sure"
     with pytest.raises(BadInput, match="no metric of 'quickstart' changed"):
         result.compare(result).plot()
 
@@ -248,6 +250,25 @@ def test_the_title_counts_all_that_is_not_drawn() -> None:
     drawn = MetricComparison("a", "b", [row] * 14 + [row | {"a": 0}]).plot()
     title = "15 metrics of 15 changed; 2 that changed less and 1 without a percentage not drawn"
     assert drawn.get_title().replace("\n", " ") == title
+
+
+def test_a_figure_has_first_what_is_sure_and_what_is_not_is_hollow() -> None:
+    row = {"unit": "duration", "a": 10, "b": 11, "pairs": 5}
+    rows = [
+        row | {"metric": "maybe", "difference": 9, "low": -1, "high": 19},
+        row | {"metric": "equal", "difference": 8, "low": None, "high": None},
+        row | {"metric": "less", "difference": 1, "low": 0.5, "high": 1.5},
+        row | {"metric": "more", "difference": -2, "low": -3, "high": -1},
+    ]
+    drawn = MetricComparison("a", "b", rows, drawn=["maybe", "equal", "less", "more"]).plot()
+    names = [label.get_text() for label in reversed(drawn.get_yticklabels())]
+    assert names == ["more", "less", "maybe", "equal"]
+    dots = [line.get_markerfacecolor() for line in drawn.lines if line.get_marker() == "o"]
+    assert dots == ["white", "white", BLUE, BLUE]
+    assert drawn.get_xlabel() == "change, %; hollow: not sure"
+    many = [row | {"metric": f"sure {at}", "difference": 5, "low": 4, "high": 6} for at in range(11)]
+    title = MetricComparison("a", "b", [*rows, *many], drawn=["equal"]).plot().get_title().replace("\n", " ")
+    assert title.endswith("; 1 that changed less and 2 of the unsure not drawn")
 
 
 def test_one_metric_is_compared_by_its_name(result: rs.Result) -> None:
