@@ -77,6 +77,22 @@ def test_one_side_is_compared_with_the_recording(tmp_path: Path) -> None:
     assert tested.refusals == [{"code": "quota_exhausted", "recorded": 1, "a": 2}]
 
 
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(402, "reason not recorded"), (429, "rate_limited"), (404, "404"), (500, "500")],
+)
+def test_a_refusal_without_a_code_is_called_alike_by_both_back_tests(
+    tmp_path: Path, status: int, code: str
+) -> None:
+    recording = recorded(tmp_path, *(brief(n) for n in range(10)), brief(10, status=status))
+    tested = back_test(recording, on("starter"))
+    assert codes(tested, "recorded") == [""] * 10 + [code]
+    assert tested.calls[-1]["change"] == ("refused otherwise" if status == 429 else "")
+    ours = {row["code"] for row in tested.refusals if row["recorded"]}
+    columns = back_test_columns(columns_of(recording), on("starter"), compiled=False)
+    assert ours - {"404", "500"} == {row["code"] for row in columns.refusals if row["recorded"]}
+
+
 def test_a_side_against_itself_changes_nothing(tmp_path: Path) -> None:
     tested = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "starter"))
     assert tested.changes == []

@@ -20,6 +20,7 @@ from ranksim.core.contract.quantities import Frozen
 from ranksim.core.contract.yamlfile import read_yaml
 from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.offers import add_ons_price
+from ranksim.planner.fleet.rows import CODELESS
 from ranksim.planner.pricing import recorded_sides as recorded
 from ranksim.planner.pricing.catalogues import CHANGES, check_customers, selling, terms_view
 from ranksim.planner.pricing.demand import Demand, demand_of
@@ -36,6 +37,9 @@ KEYWORDS = 50
 
 MOST_KEYWORDS = 100_000
 """Keywords of a domain; more take long to make, and nobody tracks so many."""
+
+OF_STATUS = {429: "rate_limited"} | dict.fromkeys(CODELESS, recorded.NO_REASON)
+"""What stands for the code of a refusal, by status, where a recording shows none."""
 
 REFUSED, ADMITTED, OTHERWISE = "newly refused", "newly admitted", "refused otherwise"
 
@@ -277,10 +281,10 @@ def _row(call: RecordedCall, results: Sequence[ReplayOutcome], replays: Sequence
 
 
 def _code(status: int | None, code: str) -> str:
-    """The code of a refusal; where a recording shows none, that of 429, else the status."""
+    """The code of a refusal; where a recording shows none, what stands for it, or an error's status."""
     if status is None or status < 400:
         return ""
-    return code or ("rate_limited" if status == 429 else str(status))
+    return code or OF_STATUS.get(status, str(status))
 
 
 def _change(was: int | None, code: str, becomes: int, new_code: str) -> str:
@@ -290,7 +294,7 @@ def _change(was: int | None, code: str, becomes: int, new_code: str) -> str:
     if (was < 400) != (becomes < 400):
         return ADMITTED if becomes < 400 else REFUSED
     # An access log shows statuses alone, which tell no code from another.
-    return OTHERWISE if code != new_code and not code.isdecimal() else ""
+    return OTHERWISE if code not in (new_code, recorded.NO_REASON) and not code.isdecimal() else ""
 
 
 def _unused(invoices: Sequence[Row], recording: Recording) -> tuple[str, ...]:

@@ -15,10 +15,10 @@ from ranksim.planner.fleet.recorded_fleet import RecordedFleet
 from ranksim.planner.fleet.rows import OUTCOMES, REFUSED, UNSTATED, Integers, Records
 from ranksim.planner.pricing.catalogues import check_customers, selling
 from ranksim.planner.pricing.columns import Columns, accounts_for, resold
-from ranksim.planner.pricing.recorded_sides import Side
+from ranksim.planner.pricing.recorded_sides import NO_REASON, Side
 from ranksim.report import units
 
-KINDS = {OUTCOMES[outcome]: outcome for outcome in REFUSED} | {"reason not recorded": UNSTATED}
+KINDS = {OUTCOMES[outcome]: outcome for outcome in REFUSED} | {NO_REASON: UNSTATED}
 """The kinds of refusals by which calls are counted: codes and their outcomes; the last is recorded alone."""
 
 

@@ -46,6 +46,9 @@ MOST_SHOWN = 20
 MOST_LISTED = 60
 """Calls, invoices and days that are shown to people, unless more of them change."""
 
+NO_REASON = "reason not recorded"
+"""What stands for the code of a refusal of which a recording shows the status alone."""
+
 DRAWN = {
     "pages that crawls find": {JobKind.CRAWL, JobKind.SITE_OPTIMIZATION},
     "questions that AI scans ask": {JobKind.AI_SCAN},
