@@ -96,7 +96,8 @@ class MetricComparison(Sequence[Row]):
 
     Shown, and in `frame`, are first those metrics whose mean differs. Durations of rows are µs, money µUSD.
     `drawn` names metrics on which chance bears: one pair of these, or several that differ by the same, have
-    no interval, so that nobody can tell by how much others would differ.
+    no interval, so that nobody can tell by how much others would differ. `differing` says what tells two of
+    one name apart.
     """
 
     def __init__(
@@ -106,12 +107,14 @@ class MetricComparison(Sequence[Row]):
         rows: Iterable[Row],
         remarks: Iterable[str] = (),
         drawn: Collection[str] = (),
+        differing: str = "",
     ) -> None:
         self.a = a
         self.b = b
         self.rows = tuple(rows)
         self.remarks = tuple(remarks)
         self._drawn = frozenset(drawn)
+        self._differing = differing
 
     @property
     def tables(self) -> dict[str, list[Row]]:
@@ -181,7 +184,8 @@ class MetricComparison(Sequence[Row]):
         return printed(self._title(), self.notes, self._views())
 
     def _title(self) -> str:
-        return f"{self.a} (A) against {self.b} (B)"
+        differing = f": {self._differing}" if self._differing and self.a == self.b else ""
+        return f"{self.a} (A) against {self.b} (B){differing}"
 
     def _views(self) -> list[View]:
         rows = [

@@ -222,6 +222,11 @@ def test_a_comparison_says_what_differs_and_what_is_paired() -> None:
     pairs = "Of 3 and 2 replications the first 2 of both are compared."
     assert then.compare(now).notes[1:] == (differs, pairs)
     assert differs in then.compare(now).summary()
+    of_one_name = "quickstart (A) against quickstart (B): scenario.pools.rank_run.capacity (3 and 8)"
+    assert then.compare(now).summary().startswith(f"{of_one_name}\n")
+    assert f"<title>{of_one_name}" in then.compare(now).page(plots=False)
+    named = rs.run(scenario.replace(name="five"), seed=1, settings=capacity)
+    assert named.compare(now).summary().startswith("quickstart (A) against five (B)\n")
     unrelated = rs.run(scenario, seed=2, replications=3, settings=capacity).compare(now)
     seeds = "Seeds differ, 1 and 2: pairs share no random numbers, so there is no gain."
     assert unrelated.notes[1:] == (differs, seeds)
@@ -230,6 +235,7 @@ def test_a_comparison_says_what_differs_and_what_is_paired() -> None:
     pool = {"scenario.pools.rank_run.queue_limit": 50, "scenario.pools.rank_run.failure_rate": 0.1}
     much = rs.run(scenario, seed=1, settings=capacity | rates | pool)
     assert much.compare(now).notes[1].endswith(" and 1 more.")
+    assert " and 4 more\n" in much.compare(now).summary()
 
 
 def test_no_wait_is_drawn_as_falling_by_more_than_all_of_it() -> None:

@@ -53,6 +53,9 @@ ALONE = "JSON alone knows no scenario; `Result.load` the directory of `ranksim r
 MOST_DIFFERING = 5
 """So many settings in which two results differ are named."""
 
+MOST_IN_TITLE = 2
+"""So many of them are named in the title of a comparison of two of one name."""
+
 
 class _Frame(property):
     """A table of a result as a frame, under the table's name."""
@@ -240,17 +243,17 @@ class Result:
             for name, row in rows.items()
             if row.pairs
         )
-        remarks = self._how_compared(other)
-        return MetricComparison(other.scenario, self.scenario, compared_rows, remarks, drawn)
-
-    def _how_compared(self, other: Result) -> Iterator[str]:
-        """What differs between two results, as far as their scenarios are there, and what is paired."""
         differing = None
         if self._of is not None and other._of is not None:
             differing = settings_that_differ(other._of, self._of)
+        remarks = self._how_compared(other, differing)
+        title = _first_of(differing or (), MOST_IN_TITLE)
+        return MetricComparison(other.scenario, self.scenario, compared_rows, remarks, drawn, title)
+
+    def _how_compared(self, other: Result, differing: list[str] | None) -> Iterator[str]:
+        """What differs between two results, None if nobody knows, and what is paired."""
         if differing:
-            more = f" and {len(differing) - MOST_DIFFERING} more" if len(differing) > MOST_DIFFERING else ""
-            yield f"What differs, A and B: {', '.join(differing[:MOST_DIFFERING])}{more}."
+            yield f"What differs, A and B: {_first_of(differing, MOST_DIFFERING)}."
         if self.seed != other.seed and differing == []:
             yield f"Nothing but the seed differs: {other.seed} and {self.seed}."
         elif self.seed != other.seed:
@@ -460,6 +463,12 @@ class Result:
             return read
         except (KeyError, TypeError) as error:
             raise BadInput(f"{where}: not a complete result ({error}); write it again") from None
+
+
+def _first_of(names: Sequence[str], most: int) -> str:
+    """Name the first of several, and say how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def _several(metrics: Iterable[str]) -> list[str]:
