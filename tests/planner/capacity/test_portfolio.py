@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import ranksim as rs
-from ranksim.core.clock import DAY, HOUR, MINUTE
+from ranksim.core.clock import DAY, HOUR, MINUTE, iso
+from ranksim.core.contract.located import Located
 from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.largest import Largest, largest
 from ranksim.planner.capacity.limits import SPEND, plan_limits
@@ -150,3 +151,68 @@ def test_a_portfolio_is_shown_as_the_call_that_makes_it() -> None:
     assert "domains=2, keywords=1" in repr(portfolio)
     assert "run_every='12h'" in repr(portfolio)
     assert eval(repr(portfolio), {"Portfolio": rs.capacity.Portfolio}) == portfolio
+
+
+def test_each_time_counts_what_is_at_work_then() -> None:
+    """40 briefs a week of six domains: 7 have 50 at 20/3 each, 3 have 25; with 20 more, 10 each, 2 do."""
+    answer = largest("scenarios/changes-in-march.yaml", grow="domains")
+    times = [(iso(then.at)[:10], then.most) for then in answer.times]
+    assert times == [("2026-02-23", 7), ("2026-03-01", 3), ("2026-03-09", 2)]
+    assert (answer.most, answer.binding.name) == (2, "keyword_brief_refreshes a week")
+    assert "That is from 2026-03-09T00:00:00Z, when second begins; it carries 7 from the beginning" in (
+        answer.sentence
+    )
+    assert [row["most"] for row in answer.tables["times"]] == [7, 3, 2]
+
+
+def crawled(**changes: Any) -> rs.Scenario:
+    """Ten domains that are crawled weekly from April on, where the ceiling is 3 USD until March."""
+    data: dict[str, Any] = {
+        "start": "2026-02-01T00:00:00Z",
+        "length": "90d",
+        "policy": {"catalogue": {"extends": "illustrative", "plans": {"pro": {"cost_ceiling": "3 USD"}}}},
+        "accounts": {"us": {"plan": "pro", "portfolio": {"domains": 10, "keywords": 10}}},
+        "clients": {
+            "runs": {"kind": "schedule", "account": "us", "job": "rank_run", "every": "day"},
+            "crawls": {
+                "kind": "schedule", "account": "us", "job": "crawl", "every": "week", "at": "05:00",
+                "starts": "2026-04-06T00:00:00Z",
+            },
+        },
+        "timeline": [
+            {
+                "at": "2026-03-01T00:00:00Z", "do": "set", "value": "9 USD",
+                "path": "policy.catalogue.plans.pro.cost_ceiling",
+            }
+        ],
+    }  # fmt: skip
+    return rs.Scenario.read(Located("crawled", data | changes, {}))
+
+
+def test_a_client_of_later_is_not_held_against_a_limit_of_before() -> None:
+    """A domain's runs are 0.124 USD a month, its crawls 0.05: 24 of 3 USD, 72 of 9, and with crawls 51."""
+    answer = largest(crawled(), grow="domains")
+    assert [then.most for then in answer.times] == [24, 72, 51]
+    assert (answer.most, answer.binding.name) == (24, SPEND)
+    assert answer.sentence.endswith(
+        "That is from the beginning; it carries 72 from 2026-03-01T00:00:00Z, when "
+        "policy.catalogue.plans.pro.cost_ceiling is 9 USD, 51 from 2026-04-06T00:00:00Z, when crawls begins."
+    )
+
+
+def test_a_client_that_stops_is_counted_until_then() -> None:
+    clients = {
+        "runs": {"kind": "schedule", "account": "us", "job": "rank_run", "every": "day"},
+        "crawls": {
+            "kind": "schedule", "account": "us", "job": "crawl", "every": "week", "at": "05:00",
+            "starts": "2026-02-01T00:00:00Z", "stops": "2026-04-06T00:00:00Z",
+        },
+    }  # fmt: skip
+    answer = largest(crawled(clients=clients, timeline=[]), grow="domains")
+    assert [(then.most, then.changes) for then in answer.times] == [(17, ""), (24, "crawls stops")]
+
+
+def test_what_is_set_is_left_out_under_another_catalogue() -> None:
+    answer = largest(crawled(), policy=POLICY, grow="domains")
+    assert [then.changes for then in answer.times] == ["", "crawls begins"]
+    assert any("this is about what holds before" in note for note in answer.notes)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
+from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.errors import BadInput, check_kind
 from ranksim.planner.capacity.bursts import BURST, most_domains
@@ -17,7 +20,7 @@ from ranksim.planner.capacity.common import (
 from ranksim.planner.capacity.limits import MOST, RATE, Limit, allowed_alone, check_add_ons, plan_limits
 from ranksim.planner.capacity.planned import OwnAccount
 from ranksim.planner.capacity.portfolio import Portfolio
-from ranksim.planner.capacity.workload import LoadUnder, Workload
+from ranksim.planner.capacity.workload import Later, LoadUnder, Workload
 from ranksim.planner.readings import consulting
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer
@@ -53,16 +56,37 @@ LIMITS = TableSpec(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class CarriedFrom:
+    """The most that a plan carries from an instant on (µs), None without end; what binds, what changes."""
+
+    at: Micros
+    most: int | None
+    binding: str
+    changes: str
+
+    @property
+    def number(self) -> str:
+        """The most in words."""
+        return "as many as you like" if self.most is None else units.count(self.most)
+
+
+TIMES = TableSpec(
+    others={"at": "instant", "changes": "text", "most": "count", "binding": "text"}, keys=("at",)
+)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Largest(ReadyAnswer):
     """The answer: the most keywords a domain or domains, and every limit there, the tightest first.
 
-    `most` is None when nothing binds below `MOST`, and 0 when even one is too many.
+    `most` is None when nothing binds below `MOST`, and 0 when even one is too many. Of an account of a
+    scenario that changes it is the least over its `times`.
     """
 
     kind = "capacity portfolio"
     plots = ("limits",)
-    TABLES = MappingProxyType({"answer": LIMITS, "readings": READINGS})
+    TABLES = MappingProxyType({"answer": LIMITS, "times": TIMES, "readings": READINGS})
 
     portfolio: Portfolio | Workload
     plan: str
@@ -71,6 +95,7 @@ class Largest(ReadyAnswer):
     limits: tuple[Headroom, ...]
     remarks: tuple[str, ...] = ()
     readings: Readings = NO_READINGS
+    times: tuple[CarriedFrom, ...] = ()
 
     @property
     def title(self) -> str:
@@ -102,19 +127,40 @@ class Largest(ReadyAnswer):
         each = " a domain" if self.grow == "keywords" and self.portfolio.domains > 1 else ""
         return (
             f"The plan {self.plan} carries {units.many(self.most, self.grow.removesuffix('s'))}{each}; "
-            f"what binds first: {self.binding.name} ({self.binding.refusal})."
+            f"what binds first: {self.binding.name} ({self.binding.refusal}).{self._in_time}"
         )
 
     @property
+    def _in_time(self) -> str:
+        """Say when that is so, and what it carries at other times, where that is another number."""
+        numbers = [next(group) for _, group in groupby(self.times, key=lambda then: then.most)]
+        if len(numbers) < 2:
+            return ""
+        least = next(then for then in numbers if then.most == self.most)
+        others = (f"{then.number} {self._since(then)}" for then in numbers if then is not least)
+        return f" That is {self._since(least)}; it carries {', '.join(others)}."
+
+    def _since(self, then: CarriedFrom) -> str:
+        when = f", when {then.changes}" if then.changes else ""
+        return "from the beginning" if then is self.times[0] else f"from {iso(then.at)}{when}"
+
+    @property
     def tables(self) -> Tables:
-        """One row a limit: the need there, what there is, the share used, and what it alone allows."""
+        """One row a limit: the need there, what there is, the share used, and what it alone allows.
+
+        In `times`, of a scenario that changes, a row a time.
+        """
         rows = [{**asdict(room.limit), "used": room.used, "allows": room.allows} for room in self.limits]
-        return {"answer": rows, **self.readings.tables()}
+        times = {"times": [asdict(then) for then in self.times]} if self.times else {}
+        return {"answer": rows, **times, **self.readings.tables()}
 
     def views(self) -> list[View]:
         """The answer as tables for people."""
         table = LIMITS._replace(headings={**LIMITS.headings, "allows": f"{self.grow} it allows"})
-        return table.view(f"Limits of the plan {self.plan}", self.rows())
+        limits = table.view(f"Limits of the plan {self.plan}", self.rows())
+        rows = [(iso(then.at), then.changes or "–", then.binding, then.number) for then in self.times]
+        headings = ("from", "what changes", "what binds first", f"{self.grow} at most")
+        return [*limits, *([View("As things change", headings, 3, tuple(rows))] if rows else [])]
 
     def _drawn(self, name: str, ax: Axes | None) -> Axes:
         from ranksim.planner.capacity import plots
@@ -123,7 +169,7 @@ class Largest(ReadyAnswer):
 
 
 def largest(
-    portfolio: Portfolio | Scenario | Workload | LoadUnder | str | Path,
+    portfolio: Portfolio | Scenario | OwnAccount | Workload | LoadUnder | str | Path,
     plan: str = "",
     policy: Policy | str | Path | None = None,
     *,
@@ -133,27 +179,39 @@ def largest(
     """Find how many keywords a domain, or how many domains, a plan carries at most, all else as given.
 
     Of an account of a scenario or its file (the only one, unless it is named) domains and words are on
-    average, what is used of the month counts, and `plan` and `policy` are its own unless given.
+    average, what is used of the month counts, and `plan` and `policy` are its own unless given; where clients
+    begin or stop, or the timeline changes something, each time is looked at, with what there is then.
     The number that `portfolio` has of what is varied does not matter. The answer's `readings` are what other
     assumptions would make of it. Raises BadInput.
     """
-    remarks: tuple[str, ...] = ()
+    own = portfolio if isinstance(portfolio, OwnAccount) else None
     if isinstance(portfolio, str | Path | Scenario):
         own = OwnAccount(portfolio, account)
-        plan, policy, remarks = plan or own.plan.name, policy or own.policy, own.load.notes
-        portfolio = own.under
     elif account:
         raise BadInput("account: only a scenario has accounts; leave it out")
+    if own is not None:
+        plan, policy, portfolio = plan or own.plan.name, policy or own.policy, own.load
     policy = policy_of(policy)
     if not callable(portfolio):
         check_kind("largest", portfolio, Portfolio | Workload, "a portfolio, a scenario or its file")
     expect_one_of(("keywords", "domains"), "grow", grow)
+    sized = cast("Portfolio | Workload | LoadUnder", portfolio)
 
     def ask(policy: Policy) -> Largest:
-        return _largest(portfolio(policy) if callable(portfolio) else portfolio, plan, policy, grow)
+        if own is not None:
+            return _least(own.states(policy), plan, grow)
+        return _largest(sized(policy) if callable(sized) else sized, plan, policy, grow)
 
     answer, readings = under_readings(consulting(ask), policy, lambda answer: answer.verdict)
-    return replace(answer, remarks=remarks, readings=readings)
+    return replace(answer, remarks=() if own is None else own.notes_under(policy), readings=readings)
+
+
+def _least(states: Iterable[Later], plan: str, grow: Grown) -> Largest:
+    """Return the least that a plan carries at any time, and what it carries at each if there are several."""
+    answers = [(then, _largest(then.load, plan, then.policy, grow)) for then in states]
+    times = [CarriedFrom(then.at, each.most, each.binding.name, then.changes) for then, each in answers]
+    _, least = min(answers, key=lambda pair: MOST if pair[1].most is None else pair[1].most)
+    return replace(least, times=tuple(times) if len(times) > 1 else ())
 
 
 def _largest(portfolio: Portfolio | Workload, plan: str, policy: Policy, grow: Grown) -> Largest:

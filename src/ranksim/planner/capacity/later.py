@@ -33,17 +33,13 @@ class LaterSizes:
     def rows(self) -> Iterator[Row]:
         """Yield a row a plan; money is µUSD."""
         for plan, size in self.sizes.items():
-            row = {"at": self.later.at, "sets": self._sets, "plan": plan, **size.row("")}
+            row = {"at": self.later.at, "sets": self.later.changes, "plan": plan, **size.row("")}
             yield {**row, "breaks": list(size.breaks), "cheapest": plan == self.plan}
-
-    @property
-    def _sets(self) -> str:
-        return " and ".join(f"{path} is {value}" for path, value in self.later.sets.items())
 
     def sentence(self, before: Mapping[str, Size]) -> str:
         """Say which plan fits from then on, where that or its price is not as it was before."""
         was, now = cheapest(before, self.later.load.plan), self.plan
-        since = f"From {iso(self.later.at)}, when {self._sets},"
+        since = f"From {iso(self.later.at)}, when {self.later.changes},"
         breaks = self.sizes[was].breaks if was and was != now else ()
         why = f" (what breaks of {was}: {', '.join(breaks)})" if breaks else ""
         if now is None:

@@ -26,6 +26,7 @@ from ranksim.core.clock import (
     months_between,
     week_start,
 )
+from ranksim.core.contract.parameters import Settings
 from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, no_such
@@ -98,13 +99,28 @@ class Recurring(NamedTuple):
         end = EVERY_MONTH.stop if stops is None else 2 + months_between(start, stops.on(start) - 1)
         return range(1 + months_between(start, first), end)
 
+    def is_at_work(self, at: Micros | None, start: Micros) -> bool:
+        """Whether it has begun at an instant of a scenario from `start` on, and not stopped; None for any."""
+        if at is None:
+            return True
+        stops = self.client.stops
+        return self.client.starts.on(start) <= at and (stops is None or at < stops.on(start))
+
+    def edges(self, start: Micros) -> Iterator[tuple[Micros, str]]:
+        """Yield when it begins after `start`, and when it stops, in words too."""
+        begins, stops = self.client.starts.on(start), self.client.stops
+        if begins > start:
+            yield begins, f"{self.name} begins"
+        if stops is not None:
+            yield stops.on(start), f"{self.name} stops"
+
 
 class OwnAccount:
     """An account of a scenario, such as that of a mirrored world, as every question may start from it.
 
     `load` is what it tracks and has done, of the fields of a `Portfolio` in place of what its clients do
-    (`done`); `now` is when the scenario begins (µs). `progress` is told how far it is with what it simulates;
-    without it a notebook shows that.
+    (`done`), or of those alone that are at work `at` an instant (µs); `now` is when the scenario begins (µs).
+    `progress` is told how far it is with what it simulates; without it a notebook shows that.
     """
 
     def __init__(
@@ -114,6 +130,7 @@ class OwnAccount:
         *,
         simulate: bool = True,
         progress: Tell | None = None,
+        at: Micros | None = None,
         **done: Any,
     ) -> None:
         for field in TRACKED:
@@ -141,6 +158,7 @@ class OwnAccount:
             for label, client in self.clients.items()
             if (plan := plans[label]) and plan.occasions is not None and not isinstance(client, Python)
         ]
+        self.at_work = [each for each in self.recurring if each.is_at_work(at, self.now)]
         self.load = self._workload(simulate, progress)
 
     def under(self, policy: Policy) -> Workload:
@@ -148,30 +166,67 @@ class OwnAccount:
         assumed = self.policy.model_copy(update={"assumptions": policy.assumptions})
         load = self._counted(self.scenario.model_copy(update={"policy": assumed}))
         later = tuple(self._later(policy)) if policy.catalogue == self.policy.catalogue else ()
-        notes = self.load.notes if later else self.notes
-        return replace(load, left_out=self.load.left_out, notes=notes, later=later)
+        return replace(load, left_out=self.load.left_out, notes=self.notes_under(policy), later=later)
 
-    def _counted(self, scenario: Scenario) -> Workload:
-        return OwnAccount(scenario, self.name, simulate=False, **self.done).load
+    def notes_under(self, policy: Policy) -> tuple[str, ...]:
+        """What to know of an answer that looks at each time, and of a policy of another catalogue at none."""
+        return self.load.notes if policy.catalogue == self.policy.catalogue else self.notes
+
+    def _counted(self, scenario: Scenario, at: Micros | None = None) -> Workload:
+        return OwnAccount(scenario, self.name, simulate=False, at=at, **self.done).load
 
     def _later(self, policy: Policy) -> Iterator[Later]:
         """Yield its load and a policy of the same catalogue once the timeline has set something."""
+        for at, sets, scenario in self._stretches():
+            then = self._with_changes_of(scenario, policy)
+            load = replace(self._counted(_under(scenario, then)), left_out=self.load.left_out, used=None)
+            yield Later(at, self._month(at), sets, load, then)
+
+    def states(self, policy: Policy) -> Iterator[Later]:
+        """Yield its load under a policy as the scenario begins, and whenever it or the policy changes.
+
+        Only clients that are at work then count; what is set is left out under another catalogue. What is not
+        counted is that of the whole month.
+        """
+        own = policy.catalogue == self.policy.catalogue
+        counted = policy if own else self.policy.model_copy(update={"assumptions": policy.assumptions})
+        stretches = {at: (sets, after_it) for at, sets, after_it in self._stretches()} if own else {}
+        edges = [edge for each in self.recurring for edge in each.edges(self.now)]
+        months = [self.load.month(number) for number in self.load.left_out.by_month if number > 1]
+        times = {self.now, *stretches, *(at for at, _ in edges), *(month[0] for month in months if month)}
+        scenario, before = self.scenario, None
+        for at in sorted(times):
+            sets, scenario = stretches.get(at, ({}, scenario))
+            if sets:
+                policy = counted = self._with_changes_of(scenario, policy)
+            month, load = self._month(at), self._counted(_under(scenario, counted), at)
+            left_out, used = self.load.left_out.in_month(month), load.used if month == 1 else None
+            load = replace(load, left_out=left_out, used=used)
+            if (load, policy) != before:
+                yield Later(at, month, sets, load, policy, tuple(text for when, text in edges if when == at))
+            before = load, policy
+
+    def _stretches(self) -> Iterator[tuple[Micros, Settings, Scenario]]:
+        """Yield when the timeline sets something, what that is, and the scenario as it goes on."""
         scenario = self.scenario
         for at, actions in groupby(in_order(scenario), key=lambda pair: pair[1].at.on(self.now)):
             sets = [action for _, action in actions]
             for action in sets:
                 scenario = after(scenario, action)
-            changes = {
-                section: changed
-                for section in ("catalogue", "facts", "statuses", "assumptions")
-                if (changed := getattr(scenario.policy, section)) != getattr(self.policy, section)
-            }
-            then = policy.model_copy(update=changes)
-            load = replace(
-                self._counted(scenario.model_copy(update={"policy": then})), left_out=self.load.left_out
-            )
-            month = 1 + months_between(self.now, at)
-            yield Later(at, month, {each.path: each.value for each in sets}, replace(load, used=None), then)
+            yield at, {each.path: each.value for each in sets}, scenario
+
+    def _with_changes_of(self, scenario: Scenario, policy: Policy) -> Policy:
+        """Return a policy with what a scenario has changed of its own."""
+        changes = {
+            section: changed
+            for section in ("catalogue", "facts", "statuses", "assumptions")
+            if (changed := getattr(scenario.policy, section)) != getattr(self.policy, section)
+        }
+        return policy.model_copy(update=changes)
+
+    def _month(self, at: Micros) -> int:
+        """Return the number, from 1, of the month from now on that has an instant."""
+        return 1 + months_between(self.now, at)
 
     @property
     def plan(self) -> Plan:
@@ -252,7 +307,7 @@ class OwnAccount:
         """Yield the work of the billing month that has begun: as clients plan it, or as it is given."""
         start, replaced = self.now, self.replaced
         begun = billing_month(self.anchor, start)[0]
-        for client in self.recurring:
+        for client in self.at_work:
             period = client.occasions.period
             first = client.occasions.phase(client.client.starts.on(start), begun)
             for work in client.work:
@@ -277,7 +332,7 @@ class OwnAccount:
             yield replace(runs_of(self.given, self.domains), key=self._key(None))
         by_key = [
             (recurring.client, recurring.occasions, recurring.starts, recurring.months(start))
-            for recurring in self.recurring
+            for recurring in self.at_work
             if recurring.starts is not None and recurring.client.surface != "app"
         ]
         number = {host: at for at, host in enumerate(host for part in self.parts for host in part.hosts)}
@@ -423,6 +478,10 @@ class OwnAccount:
         for (kind, _), jobs in together.items():
             most[kind] = max(most.get(kind, 0), jobs)
         return most
+
+
+def _under(scenario: Scenario, policy: Policy) -> Scenario:
+    return scenario.model_copy(update={"policy": policy})
 
 
 def workload_of(

@@ -103,6 +103,10 @@ class Uncounted:
     removed: Uncounted | None = None
     starts: tuple[JobStarts, ...] = ()
 
+    def in_month(self, number: int) -> Uncounted:
+        """How much it is in a month from now on, counted from 1."""
+        return replace(_latest(self.by_month, number, self), by_month=self.by_month)
+
     def grown(self, factor: Fraction) -> Uncounted:
         """The same of so many times the domains, of which so many times as many are removed."""
         if self.removed is None:
@@ -177,7 +181,7 @@ class Used:
 class Later:
     """What a timeline sets at an instant (µs), by path; the `load` and the `policy` from then on.
 
-    It falls into a `month` from now on, counted from 1.
+    It falls into a `month` from now on, counted from 1. `clients` tell which begin or stop then.
     """
 
     at: Micros
@@ -185,6 +189,12 @@ class Later:
     sets: Settings
     load: Workload
     policy: Policy
+    clients: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> str:
+        """What changes then, "" where only a month begins in which the account needs something else."""
+        return " and ".join((*(f"{path} is {value}" for path, value in self.sets.items()), *self.clients))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +268,7 @@ class Workload:
 
     def in_month(self, number: int) -> Workload:
         """The same in a month from now on, counted from 1: of what is used already only that one knows."""
-        by_month, month = self.left_out.by_month, self.month(number)
-        left_out = replace(_latest(by_month, number, self.left_out), by_month=by_month)
+        month, left_out = self.month(number), self.left_out.in_month(number)
         return replace(
             self,
             work=tuple(work.in_month(number, month) for work in self.work if number in work.months),

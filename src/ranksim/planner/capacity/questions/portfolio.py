@@ -1,6 +1,5 @@
 """The largest portfolio a plan carries."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -34,6 +33,4 @@ def portfolio(
 
     own, used = own_of(scenario, account, policy, **tracked)
     named = own.plan.name if own is not None and plan is None else wanted("plan", plan)
-    sized = Portfolio(**tracked) if own is None else own.under
-    answer = largest(sized, named, used, grow=cast("Grown", grow))
-    return answer if own is None else replace(answer, remarks=own.notes)
+    return largest(own or Portfolio(**tracked), named, used, grow=cast("Grown", grow))
