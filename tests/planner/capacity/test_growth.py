@@ -20,6 +20,7 @@ import ranksim as rs
 from ranksim.core.clock import DAY
 from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.growth import fits_until, grown_domains, growth_of
+from ranksim.planner.capacity.limits import SPEND
 from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.workload import Used
@@ -397,3 +398,24 @@ def test_what_begins_later_counts_where_a_growth_is_at_its_largest() -> None:
     scenario = joined().replace(clients={"noon": {**AGAIN, **BOUNDS}})
     answer = fit(scenario, growth="1,1,1,2")
     assert answer.plans[0].grown == answer.months[3].sizes[answer.plans[0].plan]
+
+
+def test_the_tables_of_a_growth_in_time_are_those_of_its_first_and_its_largest_month() -> None:
+    """Crawls begin in the third month, and the ceiling of a plan falls in the fourth."""
+    path = "policy.catalogue.plans.agency.cost_ceiling"
+    scenario = joined().replace(
+        clients={"crawls": {"kind": "schedule", "account": "acme", "job": "crawl", "starts": "65d"}},
+        timeline=({"do": "set", "at": "100d", "path": path, "value": "0.1 USD"},),
+    )
+    answer = fit(scenario, growth="1,1,1,1,2")
+    (agency,) = (plan for plan in answer.plans if plan.plan == "agency")
+    assert (agency.now, agency.grown) == (answer.months[0].sizes["agency"], answer.months[4].sizes["agency"])
+    assert agency.now.fits
+    assert agency.grown.breaks == (SPEND,)
+    uses = {use.now.name: use for use in agency.limits}
+    assert (uses[SPEND].now.there, uses[SPEND].grown.there) == (2_400_000_000, 100_000)
+    assert (uses["cooldown of crawl"].now.need, uses["cooldown of crawl"].grown.need) == (0, DAY)
+    assert agency.limits[0].breaks_at == uses[SPEND].breaks_at == 1
+    assert "Plans, at ×1 of month 1 (2026-03) → ×2 of month 5 (2026-07)" in [
+        view.title for view in answer.views()
+    ]

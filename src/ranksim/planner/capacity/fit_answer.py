@@ -10,10 +10,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ranksim.core.clock import Micros
+from ranksim.core.contract.policy import Policy
 from ranksim.planner.capacity.bursts import BURST, NO_STARTS, Burst, put_off
 from ranksim.planner.capacity.growth import (
     MONTHS,
     GrownMonth,
+    grown_domains,
     growth_sentence,
     growth_verdict,
     months_view,
@@ -127,9 +129,9 @@ class Fit(ReadyAnswer):
     """The answer: every plan of the catalogue, the cheapest first, and what the starts of one night meet.
 
     Where some of these are given up, now or grown, `enough` is the spread (µs) and the number of keys that
-    start them all, None where no such thing does. `largest` is the workload as it has grown, of the largest
-    factor `growth`, and `months` are those of a growth in time; `later` is without growth what becomes of the
-    plans once a timeline has set something.
+    start them all, None where no such thing does. `growth` is the largest factor, and `months` are those of a
+    growth in time, of which `load` is the first month and `latest` the one that is the largest first, under
+    `policy`; `later` is without growth what becomes of the plans once a timeline has set something.
     """
 
     kind = "capacity fit"
@@ -139,7 +141,8 @@ class Fit(ReadyAnswer):
     )
 
     load: Workload
-    largest: Workload
+    latest: Workload
+    policy: Policy
     growth: float
     plans: tuple[PlanFit, ...]
     burst: Burst = NO_STARTS
@@ -153,6 +156,11 @@ class Fit(ReadyAnswer):
     def plots(self) -> tuple[str, ...]:
         """The use of each limit; before it, of a growth in time, until when each plan fits."""
         return ("growth", "limits") if self.months else ("limits",)
+
+    @property
+    def largest(self) -> Workload:
+        """The workload as it has grown."""
+        return self.latest.of_domains(grown_domains(self.load.domains, self.growth))
 
     def cheapest(self, grown: bool = False) -> PlanFit | None:
         """The plan with the lowest price a month among those that fit, None where none does.
@@ -274,7 +282,7 @@ class Fit(ReadyAnswer):
     @property
     def _bursts(self) -> str:
         """What the rate limit puts off."""
-        return put_off(self.load, dict.fromkeys((self.burst, self.burst_grown)), *self.enough)
+        return put_off(self.latest, dict.fromkeys((self.burst, self.burst_grown)), *self.enough)
 
     def views(self) -> list[View]:
         """The answer as tables for people: a row a plan, what breaks first, and the use of each limit."""
@@ -298,8 +306,16 @@ class Fit(ReadyAnswer):
 
     @property
     def _factors(self) -> str:
-        """The sizes that a table shows."""
-        return "×1" if self.growth == 1 else f"×1 → {factor_text(self.growth)}"
+        """The sizes that a table shows, of a growth in time with the months whose work they have."""
+        first, last = (f" of month {month.numbered}" if month else "" for month in self._ends)
+        return f"×1{first}" if self.growth == 1 else f"×1{first} → {factor_text(self.growth)}{last}"
+
+    @property
+    def _ends(self) -> tuple[GrownMonth | None, GrownMonth | None]:
+        """The first month of a growth in time, and the one that is the largest first."""
+        if not self.months:
+            return None, None
+        return self.months[0], max(self.months, key=lambda month: month.factor)
 
     def _named(self, plan: PlanFit) -> str:
         return f"{plan.plan} (now)" if plan.plan == self.load.plan else plan.plan
@@ -338,8 +354,10 @@ class Fit(ReadyAnswer):
                 day + then,
             )
             rows.append((self._named(plan), *broken))
+        last = self._ends[1]
+        work = f" with what is done in month {last.numbered}" if last else ""
         note = (
-            "The first size that loses work, in times of the domains there are; days are those of the "
+            f"The first size that loses work{work}, in times of the domains there are; days are those of the "
             "billing month."
         )
         headings = ("plan", "what breaks first", "breaks at", "domains", "from day")
@@ -397,7 +415,7 @@ def _share(use: LimitUse | None) -> str:
     if use is None:
         return "–"
     if not use.now.there:
-        return "none there" if use.now.need else "–"
+        return "none there" if use.now.need or use.grown.need else "–"
     if use.now.name.startswith(CAPABILITY_OF):
         return "has it"
     return _both(used_text(use.now.used), used_text(use.grown.used))

@@ -51,6 +51,9 @@ from ranksim.twin.sim.scenario import Scenario
 
 DAYS = MONTH // DAY
 
+_Use = Mapping[str, tuple[Limit, int | None]]
+"""By name the limits of a plan, and the first day of the month, from 1, on which more is needed."""
+
 
 def fit(
     tracked: Portfolio | Scenario | Workload | LoadUnder | str | Path | None = None,
@@ -125,16 +128,20 @@ def _fit(load: Workload, growth: float, path: Sequence[float], policy: Policy) -
     }
     months = tuple(_months(load, path, _by_price(prices), policy))
     later = tuple(LaterSizes(then, _sizes(then.load, then.policy)) for then in load.later)
-    largest = _at_largest(load, path).of_domains(grown_domains(load.domains, growth))
+    latest, under = _in_month(load, 1 + path.index(max(path)), policy) if path else (load, policy)
     load = load.in_month(1) if path else load
-    now, grown = (_sizes(size, policy) for size in (load, largest))
+    now = _sizes(load, policy)
+    grown = _sizes(latest.of_domains(grown_domains(load.domains, growth)), under)
     plans = [PlanFit(name, prices[name], now[name], grown[name]) for name in _by_price(prices)]
-    return Fit(load, largest, growth, tuple(plans), months=months, later=later)
+    return Fit(load, latest, under, growth, tuple(plans), months=months, later=later)
 
 
-def _at_largest(load: Workload, path: Sequence[float]) -> Workload:
-    """A workload in the month in which a growth in time is at its largest first, if it is in time."""
-    return load.in_month(1 + path.index(max(path))) if path else load
+def _in_month(load: Workload, number: int, policy: Policy) -> tuple[Workload, Policy]:
+    """Return a workload and a policy in a month from now on, counted from 1, with what is set by its end."""
+    for then in load.later:
+        if then.month <= number:
+            load, policy = then.load, then.policy
+    return load.in_month(number), policy
 
 
 def _by_price(prices: Mapping[str, int | None]) -> list[str]:
@@ -146,11 +153,8 @@ def _months(
 ) -> Iterator[GrownMonth]:
     """Yield what each plan comes to in each month, at whose end it is looked at."""
     for number, factor in enumerate(path, 1):
-        of, under = load, policy
-        for then in load.later:
-            if then.month <= number:
-                of, under = then.load, then.policy
-        grown = of.in_month(number).of_domains(grown_domains(load.domains, factor))
+        there, under = _in_month(load, number, policy)
+        grown = there.of_domains(grown_domains(load.domains, factor))
         sizes = _sizes(grown, under)
         by_plan = {name: sizes[name] for name in plans}
         begins, _ = load.month(number) or (None, None)
@@ -166,21 +170,30 @@ def _sizes(load: Workload, policy: Policy) -> dict[str, Size]:
 
 def _with_limits(answer: Fit, policy: Policy) -> Fit:
     """Return an answer with the limits of its plans, and with what the starts of an occasion meet."""
-    load, grown = answer.load, answer.largest
-    plans = policy.catalogue.plans
-    most = most_domains(load, plans.values(), policy)
-    now, then = (burst_of(size, policy) for size in (load, grown))
-    given_up, busiest = max(((now.given_up, load), (then.given_up, grown)), key=itemgetter(0))
+    sizes = ((answer.load, policy), (answer.largest, answer.policy))
+    latest = _most(answer.latest, answer.policy)
+    most = (latest if answer.latest is answer.load else _most(answer.load, policy), latest)
+    bursts = [burst_of(*size) for size in sizes]
+    given_up, busiest = max(zip((burst.given_up for burst in bursts), sizes, strict=True), key=itemgetter(0))
+    plans = []
+    for fit in answer.plans:
+        now, then = (
+            _use_of(load, fit, under, started[fit.plan])
+            for (load, under), started in zip(sizes, most, strict=True)
+        )
+        allowed = _allowed(answer, fit, latest[fit.plan])
+        plans.append(replace(fit, limits=_uses(now, then, allowed, answer.load.domains)))
     return replace(
         answer,
-        plans=tuple(
-            replace(fit, limits=_uses(load, grown, fit.now.helps, plans[fit.plan], policy, most[fit.plan]))
-            for fit in answer.plans
-        ),
-        burst=now,
-        burst_grown=then,
-        enough=(enough_spread(busiest, policy), enough_keys(busiest, policy)) if given_up else (None, None),
+        plans=tuple(plans),
+        burst=bursts[0],
+        burst_grown=bursts[1],
+        enough=(enough_spread(*busiest), enough_keys(*busiest)) if given_up else (None, None),
     )
+
+
+def _most(load: Workload, policy: Policy) -> dict[str, int | None]:
+    return most_domains(load, policy.catalogue.plans.values(), policy)
 
 
 def _asked_about(
@@ -211,38 +224,50 @@ def _asked_about(
     return lambda policy: load, policy_of(policy)
 
 
-def _started_together(load: Workload, grown: Workload, most: int | None) -> Iterator[LimitUse]:
-    """Yield with how many domains no job start is lost to the rate limit (S104), unless there is no end."""
-    if most is None:
-        return
-    now, then = (Limit(BURST, size.domains, most, "count", RATE) for size in (load, grown))
-    day, grown_day = (1 if limit.exceeded else None for limit in (now, then))
-    yield LimitUse(now, then, most + 1, (most + 1) / load.domains, day, grown_day)
+def _use_of(load: Workload, fit: PlanFit, policy: Policy, most: int | None) -> _Use:
+    """Return every limit of a plan with further add-ons, and the day of the month on which it is exceeded.
+
+    With `most` domains no job start is lost to the rate limit (S104), None without end.
+    """
+    plan, load = policy.catalogue.plans[fit.plan], _with_add_ons(load, fit)
+    limits, days = plan_limits(load, plan, policy), _first_days(load, plan, policy)
+    use = {limit.name: (limit, day) for limit, day in zip(limits, days, strict=True)}
+    if most is not None:
+        limit = Limit(BURST, load.domains, most, "count", RATE)
+        use[BURST] = limit, 1 if limit.exceeded else None
+    return use
 
 
-def _uses(
-    load: Workload, grown: Workload, add_ons: Mapping[str, int], plan: Plan, policy: Policy, most: int | None
-) -> tuple[LimitUse, ...]:
-    """Return the use of each limit of a plan with further add-ons, what breaks first before the rest."""
-    bought = {**load.add_ons, **{name: load.add_ons.get(name, 0) + more for name, more in add_ons.items()}}
-    load, grown = (replace(size, add_ons=bought) for size in (load, grown))
-    allowed = allowed_alone(load.of_domains, plan, policy)
-    sizes = [plan_limits(size, plan, policy) for size in (load, grown)]
-    days = [_first_days(size, plan, policy) for size in (load, grown)]
-    uses = [
-        LimitUse(
-            now=now,
-            grown=then,
-            breaks_at=None if most == MOST else most + 1,
-            factor=None if most == MOST else (most + 1) / load.domains,
-            day=day,
-            grown_day=grown_day,
-        )
-        for now, then, most, day, grown_day in zip(*sizes, allowed, *days, strict=True)
-    ]
-    uses += _started_together(load, grown, most)
+def _allowed(answer: Fit, fit: PlanFit, most: int | None) -> dict[str, int]:
+    """Return by limit of a plan how many domains it alone allows, of a growth in time at its largest."""
+    load, policy = _with_add_ons(answer.latest, fit), answer.policy
+    plan = policy.catalogue.plans[fit.plan]
+    names = [limit.name for limit in plan_limits(load, plan, policy)]
+    allowed = dict(zip(names, allowed_alone(load.of_domains, plan, policy), strict=True))
+    return allowed if most is None else {**allowed, BURST: most}
+
+
+def _with_add_ons(load: Workload, fit: PlanFit) -> Workload:
+    helps = fit.now.helps
+    bought = {**load.add_ons, **{name: load.add_ons.get(name, 0) + more for name, more in helps.items()}}
+    return replace(load, add_ons=bought)
+
+
+def _uses(now: _Use, grown: _Use, allowed: Mapping[str, int], domains: int) -> tuple[LimitUse, ...]:
+    """Return the use of each limit, what breaks first before the rest; a size needs 0 of what it lacks."""
+    uses = []
+    for name in dict.fromkeys((*grown, *now)):
+        limit, day = now.get(name) or _unneeded(grown[name])
+        then, grown_day = grown.get(name) or _unneeded(now[name])
+        most = allowed.get(name, MOST)
+        breaks_at, factor = (None, None) if most == MOST else (most + 1, (most + 1) / domains)
+        uses.append(LimitUse(limit, then, breaks_at, factor, day, grown_day))
     uses.sort(key=lambda use: (MOST if use.breaks_at is None else use.breaks_at, -use.now.used))
     return tuple(uses)
+
+
+def _unneeded(use: tuple[Limit, int | None]) -> tuple[Limit, int | None]:
+    return replace(use[0], need=0), None
 
 
 def _first_days(load: Workload, plan: Plan, policy: Policy) -> list[int | None]:

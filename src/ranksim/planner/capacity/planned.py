@@ -427,11 +427,12 @@ class OwnAccount:
             *(f"{count:,} {metric}" for metric, count in left_out.metrics.items() if count),
         ]
         comes_to = f"That comes to {' and '.join(amounts)} more, in the month of most; every size counts it"
+        if len(left_out.by_month) > 1:
+            comes_to += ", but each month of a growth in time and each time of `portfolio` what is there in that month"
         if changes:
             comes_to += (
-                ". Each month of a growth in time, the first and the largest too, counts for the whole of it "
-                "what is there at its start or end: what is removed grows no more, what is added does not "
-                "grow; its number of domains is without those of the timeline"
+                ". What is removed grows no more, what is added does not grow; the number of domains is "
+                "without those of the timeline"
             )
         return left_out, (f"Simulated once: {'; '.join(what)}. {comes_to}.",)
 
