@@ -428,7 +428,9 @@ class OwnAccount:
         ]
         comes_to = f"That comes to {' and '.join(amounts)} more, in the month of most; every size counts it"
         if len(left_out.by_month) > 1:
-            comes_to += ", but each month of a growth in time and each time of `portfolio` what is there in that month"
+            comes_to += (
+                ", but a month of a growth in time and a time of `portfolio` what is there in that month"
+            )
         if changes:
             comes_to += (
                 ". What is removed grows no more, what is added does not grow; the number of domains is "
