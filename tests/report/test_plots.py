@@ -242,6 +242,17 @@ def test_events_never_arrived_are_counted_at_all_endpoints(tables: Tables) -> No
     assert f", {sum(row['lost'] for row in rows + more)} never (4 of " in title
 
 
+def test_a_title_rounds_what_is_lost_as_the_table_does(tables: Tables) -> None:
+    counts = [11, 5, 11, 11, 10, 8, 0, 7, 3, 10, 0, 2, 1, 5, 7, 3, 6, 8, 1, 9, 3]  # 6.05 of each of 20 runs
+    row = tables["delivering"][0]
+    tables["delivering"] = [row | {"t": row["t"] + at, "lost": n / 20} for at, n in enumerate(counts)]
+    assert sum(row["lost"] for row in tables["delivering"]) > 6.05
+    mean = units.count(sum(counts) / 20)
+    title = plots.plot(tables, "timeline").get_title()
+    assert title == f"{row['endpoint']} loses {mean} events on average"
+    assert f", {mean} never" in plots.plot(tables, "delays").get_title()
+
+
 def test_the_longest_delay_is_that_of_the_table(tables: Tables) -> None:
     longest = max(row["delay"] for row in tables["delays"] if row["quantile"] == 1)
     for row in tables["delivering"]:

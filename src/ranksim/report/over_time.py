@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
+from math import fsum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ranksim.core.money import MICRO_USD
@@ -124,9 +125,13 @@ def most(rows: Iterable[Row], column: str) -> float:
     return float(max(row[column] for row in rows))
 
 
+EXACT = 9
+"""Decimals to which the sum of means is right: the mean of the sums rounds to the same digit when written."""
+
+
 def total(rows: Iterable[Row], column: str) -> float:
-    """Return the sum of a column."""
-    return float(sum(row[column] for row in rows))
+    """Return the sum of a column; of means over replications what a table has as the mean of their sums."""
+    return round(fsum(row[column] for row in rows), EXACT)
 
 
 def note_above(ax: Axes, text: str, colour: str = INK) -> None:

@@ -121,11 +121,10 @@ def _shade_lane(ax: Axes, lane: int, name: str, spans: Iterable[Row]) -> None:
 
 def _what_became(tables: Tables, worst: Sequence[str]) -> str:
     """Say whose events were lost, or how late they came."""
-    lost = {name: total(_of(tables, name), "lost") for name in worst}
-    losers = [name for name in worst if lost[name]]
+    losers = [name for name in worst if total(_of(tables, name), "lost")]
     if losers:
         who = f"{losers[0]} loses" if len(losers) == 1 else f"{len(losers)} endpoints lose"
-        return f"{who} {_events(sum(lost.values()))}"
+        return f"{who} {_events(total(tables['delivering'], 'lost'))}"
     return f"No event is lost; the last comes {_late(tables)}"
 
 
