@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ranksim.core.clock import DAY, billing_month, iso
-from ranksim.core.contract.facts import Spend
+from ranksim.core.contract.facts import Decision, Spend
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, CallRow, Integers, Records, blank
@@ -36,6 +36,9 @@ from ranksim.report import units
 from ranksim.report.progress import Tell, noted, part
 from ranksim.report.table_spec import Row, Tables, TableSpec, views_of
 from ranksim.report.tables import View, of_table
+
+SERVED = (Decision.GRANTED, Decision.JOINED)
+"""The outcomes that are no refusals and no errors."""
 
 MONEY = ("revenue", "cost", "margin")
 """The columns of customers and invoices that are money."""
@@ -70,7 +73,7 @@ class ColumnBackTest(RecordedAnswer):
     """Recorded calls in columns under one side or two, customer by customer.
 
     `refused_then` counts the calls of each account that were refused when they were recorded, by kind as in
-    `KINDS`.
+    `KINDS`, and `refused_anew` those that the last side refuses and that were served before.
     """
 
     TABLES = MappingProxyType(
@@ -86,6 +89,7 @@ class ColumnBackTest(RecordedAnswer):
     columns: Columns
     served: tuple[ServedSide, ...]
     refused_then: Integers
+    refused_anew: Integers
     engine: str
 
     @property
@@ -105,10 +109,14 @@ class ColumnBackTest(RecordedAnswer):
         if name == "B":
             first = self.served[0]
             money += f", A {units.usd(int(first.revenue.sum()))} at {units.usd(int(first.cost.sum()))}"
-        calls = units.many(self.columns.calls, "call")
+        calls, anew = units.many(self.columns.calls, "call"), ""
+        if last.refused.any():
+            of = units.many(int((self.refused_anew > 0).sum()), "customer")
+            count = int(self.refused_anew.sum())
+            anew = f", {count:,} of them newly (of {of})" if count else ", none of them newly"
         return (
             f"Of {calls} of {units.many(len(self.columns.accounts), 'customer')}, "
-            f"{int(last.refused.sum()):,} are refused under {name}; {units.percent(self.share)} of the "
+            f"{int(last.refused.sum()):,} are refused under {name}{anew}; {units.percent(self.share)} of the "
             f"customers meet a refusal that they never met {against}. {money}{self.if_all_stay}."
         )
 
@@ -190,9 +198,10 @@ class ColumnBackTest(RecordedAnswer):
         refused, calls = int(served.refused[row].sum()), int(served.billed.calls[row])
         if not refused:
             return f"{billed}, and none of your {calls:,} calls would have been refused."
+        before = self.refused_then[row] + served.again[row]
         codes = ", ".join(
-            f"{int(served.refused[row, k]):,} {OUTCOMES[o]}"
-            + (" (never before)" if not self.refused_then[row, k] + served.again[row, k] else "")
+            f"{int(served.refused[row, k]):,} {OUTCOMES[o]} "
+            f"({f'{int(before[k]):,}' if before[k] else 'never'} before)"
             for k, o in enumerate(REFUSED)
             if served.refused[row, k]
         )
@@ -315,18 +324,21 @@ def back_test_columns(
     sides, terms, taken_over = recorded.running_alike(sides, demand := demand_of(demand))
     runs = [ColumnRun(columns, side, base, seed, compiled) for side in sides]
     tests = [_Test(run, seed, audited) for run in runs]
-    then = refusals_of(columns)
+    then, anew = refusals_of(columns), np.zeros(len(columns.accounts), dtype=np.int64)
     served, activities = 0, set[int]()
     with noted("serving recorded calls", progress) as tell:
         serving, comparing = part(tell, 0.0, 0.5), part(tell, 0.5, 1.0)
         for chunk in columns.chunks():
             tally(then, chunk, "recorded")
             activities.update(np.unique(chunk["activity"]).tolist())
+            outcomes = [chunk["recorded"]]
             for number, test in enumerate(tests, 1):
-                test.serve(chunk if test is tests[-1] else chunk.copy())
+                outcomes.append(test.serve(chunk if test is tests[-1] else chunk.copy()))
                 served += len(chunk)
                 of_side = "" if len(tests) == 1 else f" under {'AB'[number - 1]}"
                 serving(served / (len(tests) * columns.calls), f"{units.many(len(chunk), 'call')}{of_side}")
+            newly = np.isin(outcomes[-1], REFUSED) & np.isin(outcomes[-2], SERVED)
+            anew += np.bincount(chunk["account"][newly], minlength=len(anew))
         done = []
         for number, test in enumerate(tests):
             comparing(number / len(tests), f"comparing {units.many(len(test.chosen), 'customer')}")
@@ -339,6 +351,7 @@ def back_test_columns(
         columns=columns,
         served=tuple(done),
         refused_then=then,
+        refused_anew=anew,
         engine=runs[0].fleet.engine,
         terms=terms,
         taken_over=taken_over,
@@ -374,7 +387,8 @@ class _Test:
         self.is_chosen[self.chosen] = True
         self.kept: list[Records] = []
 
-    def serve(self, chunk: Records) -> None:
+    def serve(self, chunk: Records) -> Integers:
+        """Serve a chunk, note who is refused, and return what its calls come to."""
         self.run.serve(chunk)
         refused = chunk[np.isin(chunk["outcome"], REFUSED)]
         if len(refused):
@@ -384,6 +398,7 @@ class _Test:
             self.days.append(np.column_stack([kinds, counts]))
         if self.chosen:
             self.kept.append(chunk[self.is_chosen[chunk["account"]]])
+        return np.asarray(chunk["outcome"])
 
     def done(self) -> ServedSide:
         run, billed = self.run, self.run.billed()
