@@ -511,6 +511,14 @@ def test_a_gap_stands_between_requests() -> None:
     assert [(one.t - MONDAY) // SECOND for one in made] == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_gap_stands_between_requests_of_a_later_occasion() -> None:
+    """Replies come at once, and what is removed and added is known from the day before."""
+    fields = {"every": "day", "share": 0.01, "batch": 1, "gap": "1s"}
+    made = play(one_domain(Keywords(), length=2 * DAY), kind="keyword_sync", **fields)
+    again = [one.t - MONDAY - DAY for one in made if one.t >= MONDAY + DAY]
+    assert again == [0, SECOND, 2 * SECOND, 3 * SECOND]
+
+
 def test_briefs_are_refreshed_until_refused() -> None:
     answered = count(1)
 

@@ -251,6 +251,19 @@ class KeywordSync(Calendar):
         """The operations that the client calls."""
         return frozenset({"keywords.list", "keywords.delete", "keywords.create"})
 
+    def change(self, words: int) -> tuple[int, int]:
+        """Return how many words an occasion removes and adds in a domain of which so many are known."""
+        removed = round(self.share * words)
+        return removed, removed + max(0, self.keywords - words)
+
+    def changes(self, words: int) -> Iterator[tuple[int, int]]:
+        """Yield what each occasion, from the first on, removes and adds in a domain of so many words."""
+        words = words if self.first == "list" else 0
+        while True:
+            removed, added = self.change(words)
+            yield removed, added
+            words += added - removed
+
     def planned(self, tracked: Sequence[TrackedPart], sizes: Mapping[str, int]) -> ClientPlan:
         """Return how many words each occasion adds in domains that track alike."""
 
@@ -291,8 +304,8 @@ class _Sync:
                 requests = iter([self._page(domain, which, index, {"domain_id": domain, "limit": PAGE})])
             for send, then in requests:
                 self.line.add(send, then)
-                if self.line.idle:
-                    yield Spawn(self.line.work())
+        if self.line.idle:
+            yield Spawn(self.line.work())
 
     def _page(self, domain: str, which: int, index: int, query: dict[str, str]) -> tuple[Send, Then]:
         def seen(answer: Received) -> None:
@@ -309,8 +322,7 @@ class _Sync:
     def _changes(self, domain: str, which: int, index: int) -> Iterator[tuple[Send, Then]]:
         """Make the requests that remove a share of a domain's keywords and add as many new ones."""
         spec, ids = self.spec, list(self.known[domain])
-        churn = round(spec.share * len(ids))
-        count = churn + max(0, spec.keywords - len(ids))
+        churn, count = spec.change(len(ids))
         for keyword in self._picked(ids, churn, which, index):
             yield Send("keywords.delete", path={"id": keyword}), partial(self._removed, domain, keyword)
         words = self.client.actor.fresh_words(domain, count)
