@@ -152,3 +152,17 @@ def test_a_request_is_for_one_list(page: Page) -> None:
     found = {plan.time for plan in many.plans if (plan.window, plan.way) == ("first_hit", "wait")}
     assert (many.sync.requests, found) == (requests, {sync("first_hit", "wait", requests)[0]})
     assert found == {(-(-requests // 120) - 1) * 60_000_000}
+
+
+@pytest.mark.slow
+@pytest.mark.example(
+    "docs/capacity.md",
+    "assert weekly.sync.requests == 640",
+    'plan.way == "wait" and plan.window == "first_hit"} == {5 * MINUTE}',
+)
+def test_a_removal_is_a_request_of_its_own(page: Page) -> None:
+    weekly = page("docs/capacity.md")["weekly"]
+    requests = 40 * (15 + -(-15 // 100))
+    found = {plan.time for plan in weekly.plans if (plan.window, plan.way) == ("first_hit", "wait")}
+    assert (weekly.sync.requests, found) == (requests, {sync("first_hit", "wait", requests)[0]})
+    assert found == {(-(-requests // 120) - 1) * 60_000_000}

@@ -102,7 +102,13 @@ def test_what_changes_which_plan_fits_is_found_by_trying_all(scenario: rs.Scenar
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "sync",
-    [Sync(30_000, batch=100), Sync(2_000, batch=10, others=10), Sync(40, others=19), Sync(500, others=60)],
+    [
+        Sync(30_000, batch=100),
+        Sync(2_000, batch=10, others=10),
+        Sync(40, others=19),
+        Sync(500, others=60),
+        Sync(30, batch=1, removals=130),
+    ],
 )
 def test_what_changes_a_sync_is_found_by_trying_all(sync: Sync) -> None:
     def best(assumptions: dict[str, Any]) -> object:

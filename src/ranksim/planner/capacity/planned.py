@@ -265,7 +265,7 @@ class OwnAccount:
     def _workload(self, simulate: bool, progress: Tell | None) -> Workload:
         scans = active_scans(self.spec)
         work, starts = tuple(self._work()), tuple(self._starts())
-        left_out, note = self._left_out(simulate, progress)
+        left_out, self.left_out_notes = self._left_out(simulate, progress)
         edges = {edge for start in starts for edge in (start.months.start, start.months.stop)}
         edges -= {1, EVERY_MONTH.stop}
         load = Workload(
@@ -295,7 +295,7 @@ class OwnAccount:
             now=self.now,
             used=self._used(),
             left_out=left_out,
-            notes=(*_notes_of(self, work), *note),
+            notes=(*_notes_of(self, work), *self.left_out_notes),
         )
         return load.over(self.given.spread) if "spread" in self.done else load
 
@@ -452,13 +452,14 @@ class OwnAccount:
 
     @property
     def slots_left(self) -> int:
-        """Slots that neither are used by what is tracked nor held."""
-        return max(0, self.plan.slot_limit - self.load.slots - self.held)
+        """Slots that neither are used by what is tracked nor held; below 0 where they are too few."""
+        return self.plan.slot_limit - self.load.slots - self.held
 
-    def room_for_words(self) -> str:
-        """Say for how many more words there are slots."""
+    def room_for_words(self, to_come: int = 0) -> str:
+        """Say for how many more words there are slots, beside those `to_come` for what is replaced."""
         held = f" and {self.held:,} held" if self.held else ""
-        fitting = [(self.slots_left // each, each) for each in self.sizes if each]
+        left = self.slots_left - to_come
+        fitting = [(max(0, left) // each, each) for each in self.sizes if each]
         if len(fitting) > 1:
             words = " or ".join(
                 f"{room:,} more words of {units.many(each, 'slot')}" for room, each in fitting
@@ -466,6 +467,11 @@ class OwnAccount:
             words += " each fit"
         else:
             words = f"{fitting[0][0]:,} more words fit" if fitting else "no scan is active"
+        if to_come:
+            held += f", and to the month's end what is replaced takes {to_come:,}"
+            words += ", if none of them is replaced"
+        if left < 0:
+            words = f"{units.many(-left, 'slot')} are lacking, and additions are refused"
         return (
             f"Of the {self.plan.slot_limit:,} slots of the plan {self.plan.name} {self.load.slots:,} are used"
             f"{held}: {words}."
