@@ -102,6 +102,15 @@ def test_a_parameter_is_set(path: str, value: Any, holds: Any) -> None:
     assert WORLDS.meaning(built) != WORLDS.meaning(SCENARIO)
 
 
+@pytest.mark.parametrize("value", [np.datetime64("NaT"), np.timedelta64("NaT"), pd.NaT])
+def test_no_time_is_refused_by_its_name(value: Any) -> None:
+    for path, words in (("start", "instant"), ("length", "duration")):
+        with pytest.raises(BadInput, match=rf"{path}: .*{words}") as caught:
+            WORLDS.build({f"scenario.{path}": value})
+        assert "NaT" in str(caught.value)
+        assert "NaTZ" not in str(caught.value)
+
+
 def test_an_instant_without_a_zone_is_refused() -> None:
     for value in (datetime(2026, 1, 1), pd.Timestamp(2026, 1, 1)):
         with pytest.raises(BadInput, match="start: write an instant such as"):

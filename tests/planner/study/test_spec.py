@@ -134,6 +134,16 @@ def test_a_scenario_is_no_study(tmp_path: Path) -> None:
         Study.load(tmp_path / "week.yaml")
 
 
+def test_a_file_with_a_value_that_no_point_can_use_is_refused_as_it_is_read(tmp_path: Path) -> None:
+    text = f"{HEAD}factors:\n  scenario.length:\n  - 1d\n  - a\n"
+    (tmp_path / "study.yaml").write_text(text, encoding="utf-8")
+    message = rf":{LINES + 4}: factors\.scenario\.length\[1\]: length: 'a' is not a duration"
+    with pytest.raises(BadInput, match=rf"study\.yaml{message}"):
+        Study.load(tmp_path / "study.yaml")
+    with pytest.raises(BadInput, match=f"mine{message}"):
+        Study.parse(text, "mine")
+
+
 def test_a_study_from_python_says_what_is_wrong() -> None:
     scenario = Scenario.parse("\n".join(line[2:] for line in HEAD.splitlines()[2:]))
     assert Study.of(scenario, factors={"scenario.length": ["1d", "2d"]}).spec.replications == 10

@@ -203,7 +203,7 @@ def as_in_files(value: Any) -> Any:
     """Return a value as YAML would give it: times as text, NumPy's numbers and arrays and ranges as Python's.
 
     A `datetime64` of NumPy is UTC by its convention ("Datetimes and timedeltas" of NumPy's reference). Any
-    other instant without a zone stays as it is, and is refused.
+    other instant without a zone stays as it is, and is refused, as is what is no time (NaT).
     """
     if isinstance(value, Mapping):
         return {key: as_in_files(inner) for key, inner in value.items()}
@@ -214,11 +214,18 @@ def as_in_files(value: Any) -> Any:
     if isinstance(value, datetime):
         return value if value.tzinfo is None else iso((value - EPOCH) // timedelta(microseconds=1))
     kind = getattr(getattr(value, "dtype", None), "kind", "")
+    if kind in ("m", "M"):
+        return as_in_files(list(value)) if value.ndim else _time_of_numpy(value, kind)
+    return value.tolist() if kind in NUMERIC else value
+
+
+def _time_of_numpy(value: Any, kind: str) -> Any:
+    """A duration ("m") or an instant ("M") of NumPy as YAML would give it; NaT by that name."""
+    if str(value) == "NaT":
+        return "NaT"
     if kind == "m":
         return as_in_files(value.astype("timedelta64[us]").tolist())
-    if kind == "M":
-        return as_in_files(list(value)) if value.ndim else f"{value.astype('datetime64[us]')}Z"
-    return value.tolist() if kind in NUMERIC else value
+    return f"{value.astype('datetime64[us]')}Z"
 
 
 # Walking along values and their types

@@ -70,15 +70,13 @@ class Study(CheckedSpec):
         """Make a study from the fields of a file: `Study.of(scenario, variants={...})`.
 
         A path is a scenario's. A population runs under `policy`, a scenario under its own unless one is
-        given. `measure` may be one name. Raises BadInput, also for a value that no point can use.
+        given. `measure` may be one name. Raises BadInput, as for a value that no point can use.
         """
         if isinstance(measure := fields.get("measure"), str):
             fields["measure"] = [measure]
         policy = None if policy is None else policy_of(policy)
         engine = _engine_of(scenario_of(inputs) if isinstance(inputs, str | Path) else inputs, policy)
-        made = cls._checked(Located("study", as_in_files(fields), {}), engine, "study")
-        points(made)  # refuses such values, as a run does
-        return made
+        return cls._read_fields(Located("study", as_in_files(fields), {}), engine, "study")
 
     def changed(self, settings: Settings) -> Self:
         """Return the study with parameters set at every point, beside its `change`. Raises BadInput."""
@@ -169,7 +167,13 @@ class Study(CheckedSpec):
         except BadInput as error:
             _, wrong, _ = read_partly(Spec, fields)
             raise together([str(error), *wrong]) from None
-        return cls._checked(fields, engine, path.stem)
+        return cls._read_fields(fields, engine, path.stem)
+
+    @classmethod
+    def _read_fields(cls, located: Located, engine: Engine, name: str) -> Self:
+        made = cls._checked(located, engine, name)
+        points(made)  # refuses values that no point can use
+        return made
 
     @classmethod
     def _checked(cls, located: Located, engine: Engine, name: str) -> Self:
