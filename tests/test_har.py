@@ -226,3 +226,100 @@ def test_accounts_that_nothing_tells_are_asked_for_on_a_terminal(
     ]
     assert "secret" not in str(asked)
     assert "whose key-3 is, no GET /v1/account tells" in done.output
+
+
+def test_a_table_of_calls_becomes_a_trace(tmp_path: Path) -> None:
+    """Columns have the names that are given; an account has a key; what is not there is not recorded."""
+    table, out = tmp_path / "calls.csv", tmp_path / "trace.jsonl"
+    table.write_text(
+        "ts;customer;verb;url;code;took;why\n"
+        "2026-03-04T10:00:00.250Z;acme;get;/v1/domains?limit=2;200;12.5;\n"
+        "2026-03-04T10:00:01Z;bolt;POST;https://api.example.com/v1/scans;429;3;rate_limited\n"
+        "2026-03-04T10:00:02Z;acme;GET;/v1/jobs;;;\n"
+        "2026-03-04T10:00:03Z;acme;GET;/health;200;1;\n"
+    )
+    columns = "time=ts,account=customer,method=verb,path=url,status=code,duration_ms=took,error_code=why"
+    words = ["trace", "import", str(table), "--out", str(out), "--columns-are", columns]
+    done = CliRunner().invoke(cli.app, words)
+    assert done.exit_code == 0, done.output
+    assert "3 calls; keys: key-1 of acme, key-2 of bolt" in done.output
+    trace = Trace.read(out)
+    by_path = {call.path: call for call in trace.exchanges}
+    listed, refused, lost = (by_path[f"/v1/{name}"] for name in ("domains", "scans", "jobs"))
+    at = 1_772_618_400_250_000
+    assert (listed.sent, listed.received) == (at - 1_000, at + 12_500 + 1_000)
+    assert (listed.method, listed.query, listed.api_key, listed.status) == (
+        "GET",
+        {"limit": "2"},
+        "key-1",
+        200,
+    )
+    assert (refused.sent, refused.received) == (at - 250_000, at + 1_753_000)
+    assert (refused.query, refused.body, refused.response, refused.error) == (
+        None,
+        None,
+        None,
+        "rate_limited",
+    )
+    assert (lost.status, lost.received) == (None, None)
+    assert not compare(trace).deviating
+
+
+def test_a_call_of_a_table_without_its_length_lies_within_the_longest(tmp_path: Path) -> None:
+    rows = [{"time": "2026-03-04T10:00:00.250Z", "method": "GET", "path": "/v1/domains", "status": 200}]
+    table, packed = tmp_path / "calls.csv", tmp_path / "calls.parquet"
+    table.write_text("\n".join(",".join(map(str, part)) for part in (rows[0], rows[0].values())))
+    arrow = pytest.importorskip("pyarrow", reason="Parquet needs the extra `plots`")
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.Table.from_pylist(rows), packed)
+    at = 1_772_618_400_250_000
+    for path in (table, packed):
+        trace, notes = trace_of([path], ImportOptions(longest=2_000_000, one_key=True))
+        [call] = trace.exchanges
+        assert (call.sent, call.received) == (at - 2_000_000, at + 2_001_000)
+        assert (call.api_key, trace.header.keys["key-1"].account) == ("key-1", "")
+        unnamed, notes = trace_of([path], ImportOptions())
+        assert unnamed.exchanges[0].api_key == ""
+        assert any("no key was recorded" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "why"),
+    [
+        ("time,method,path\nnoon,GET,/v1/domains\n", "", "calls.csv:2: time: expected an instant such as"),
+        ("time,method,url\n", "", "calls.csv:1: expected one column 'path', the path of each call, found"),
+        ("time,method,path\n1772618400,GET\n", "", "calls.csv:2: expected 3 values"),
+        (
+            "time,method,path,duration_s\n1772618400,GET,/v1/domains,nan\n", "",
+            "calls.csv:2: duration_s: expected a number from 0 on, of less than a day, found 'nan'",
+        ),
+        ("time,method,path\n", "verb=x", "--columns-are: no such field of a call 'verb'"),
+        ("time,method,path\n", "verb", "--columns-are: expected FIELD=COLUMN such as time=ts, found 'verb'"),
+    ],
+)  # fmt: skip
+def test_a_table_that_cannot_be_read_is_refused_with_its_row(
+    tmp_path: Path, text: str, columns: str, why: str
+) -> None:
+    table = tmp_path / "calls.csv"
+    table.write_text(text)
+    words = ["trace", "import", str(table), "--out", str(tmp_path / "trace.jsonl"), "--columns-are", columns]
+    done = CliRunner().invoke(cli.app, words)
+    assert done.exit_code == 2
+    assert why in " ".join(done.stderr.split()).replace(f"{tmp_path}/", "")
+
+
+def test_accounts_come_from_the_user_of_a_log_or_a_header(tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    log.write_text(
+        "".join(
+            f'10.0.0.1 - {user} [04/Mar/2026:10:00:0{at} +0000] "GET /v1/domains HTTP/1.1" 200 5\n'
+            for at, user in enumerate(("acme", "bolt", "acme", "-"))
+        )
+    )
+    trace, _ = trace_of([log], ImportOptions(account_from="user"))
+    assert [key.account for key in trace.header.keys.values()] == ["acme", "bolt"]
+    assert [call.api_key for call in trace.exchanges] == ["key-1", "key-2", "key-1", ""]
+    with pytest.raises(BadInput, match="an access log has user or address, found 'X-Customer'"):
+        trace_of([log], ImportOptions(account_from="X-Customer"))
+    har = one_call(request={"headers": [{"name": "x-customer", "value": "acme"}]})
+    trace, _ = trace_of([written(tmp_path, har)], ImportOptions(account_from="X-Customer"))
+    assert {name: key.account for name, key in trace.header.keys.items()} == {"key-1": "acme"}

@@ -1,4 +1,4 @@
-"""`ranksim trace import`: HAR files and access logs as a trace."""
+"""`ranksim trace import`: HAR files, access logs and tables as a trace."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def import_trace(
     recordings: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="HAR files, or access logs; several are joined."),
+        typer.Argument(
+            metavar="FILE...", help="HAR files, access logs, or CSV or Parquet; several are joined."
+        ),
     ],
     out: Annotated[Path, typer.Option(metavar="TRACE", help="Write the trace here; .gz and .xz are packed.")],
     host: Annotated[
@@ -39,14 +41,31 @@ def import_trace(
     exclusive: Annotated[
         bool, typer.Option("--exclusive", help="Nobody else used these accounts meanwhile.")
     ] = False,
-    longest: Annotated[str, typer.Option(help="The longest that a call of an access log took.")] = "60s",
+    longest: Annotated[
+        str, typer.Option(help="The longest that a call took whose length was not recorded.")
+    ] = "60s",
+    columns_are: Annotated[
+        str,
+        typer.Option(
+            metavar="FIELD=COLUMN,…",
+            help="Which column of CSV or Parquet is what: time, method, path; account, status, body, "
+            "error_code, response, key, idempotency_key, duration_s, duration_ms. Those of these names need "
+            "none.",
+        ),
+    ] = "",
+    account_from: Annotated[
+        str,
+        typer.Option(
+            metavar="user|address|NAME",
+            help="What names the account: user or address of a log, a column, or a header of calls.",
+        ),
+    ] = "",
 ) -> None:
     """Make a trace of what other tools recorded, for `ranksim compare`, `calibrate` and `view`.
 
     Keys are told apart by their tokens, which are written nowhere; accounts come from GET /v1/account. What
     was not recorded counts neither for nor against the deployment. On a terminal it asks whose the keys are
-    of which no account was recorded. Tables of what accounts used (CSV, Parquet) are for
-    `ranksim price import`.
+    of which no account was recorded.
 
     Example: ranksim trace import session.har --out trace.jsonl
     """
@@ -57,6 +76,7 @@ def import_trace(
     from ranksim.core.errors import BadInput, read_at
     from ranksim.core.files import check_outputs
     from ranksim.core.har import PRODUCTION, SANDBOX, ImportOptions, trace_of
+    from ranksim.planner.pricing.command import read_pairs
     from ranksim.report import units
 
     check_outputs((out,), recordings)
@@ -68,7 +88,12 @@ def import_trace(
         accounts[name] = number
     most = read_at("--longest", duration, longest)
     hosts = {name: url for name, url in ((PRODUCTION, host), (SANDBOX, sandbox)) if url}
-    options = ImportOptions(hosts, accounts, complete, exclusive, one_key, by_client, most, token_bytes(16))
+    columns = read_pairs(
+        "--columns-are", "FIELD=COLUMN such as time=ts", filter(None, columns_are.split(","))
+    )
+    options = ImportOptions(
+        hosts, accounts, complete, exclusive, one_key, by_client, account_from, columns, most, token_bytes(16)
+    )
     trace, notes = trace_of(recordings, options)
     if answers := _accounts_from_terminal(trace):
         trace, notes = trace_of(recordings, replace(options, accounts={**accounts, **answers}))

@@ -1,4 +1,4 @@
-"""Recordings of other tools as traces: HAR files (of browsers, proxies and gateways) and access logs.
+"""Recordings of other tools as traces: HAR files (of browsers, proxies, gateways), access logs and tables.
 
 What such a file does not have is left null, which a trace takes as not recorded. Tokens are told apart and
 forgotten: a key is called key-1, key-2, … in the order in which they come. Source: HTTP Archive 1.2.
@@ -18,6 +18,14 @@ from urllib.parse import parse_qsl, urlsplit
 from ranksim.core.clock import MILLISECOND, SECOND, Micros, instant
 from ranksim.core.errors import BadInput, one_among
 from ranksim.core.records import parsed_object, read_access_log, read_whole
+from ranksim.core.tables import (
+    UNNAMED_KEY,
+    check_account_of_log,
+    columns_with,
+    exchange_of,
+    is_table,
+    read_table,
+)
 from ranksim.core.trace import Exchange, Header, Trace, TraceKey, hide_secrets, safe_headers
 
 Json = Any
@@ -32,8 +40,10 @@ class ImportOptions:
     `hosts` are the base URLs of the API by environment, without which everything that looks like it is taken;
     `accounts` whose keys are by their names, where no GET /v1/account was recorded. `one_key`: whether all
     calls were sent with one key, where tokens are not recorded; `by_client`: whether each client of a log
-    is a key. A log's calls took at most `longest` (µs). Secrets in replies are
-    digested with a `salt`, which who imports draws.
+    is a key. `account_from` says what else names the account: user or address of a log, a header, a column of
+    a table; `columns_are` which column holds a field, as `read_table` has it. Calls whose length was not
+    recorded took at most `longest` (µs). Secrets in replies are digested with a `salt`, which who imports
+    draws.
     """
 
     hosts: Mapping[str, str] = field(default_factory=dict)
@@ -42,6 +52,8 @@ class ImportOptions:
     exclusive: bool = False
     one_key: bool = False
     by_client: bool = False
+    account_from: str = ""
+    columns_are: Mapping[str, str] = field(default_factory=dict)
     longest: Micros = 60 * SECOND
     salt: bytes = b""
 
@@ -65,8 +77,8 @@ class _HarReader:
     exchanges: list[Exchange] = field(default_factory=list)
     others: int = 0
     """Calls that are not of the API."""
-    tokens: dict[str, str] = field(default_factory=dict)
-    """The names of keys, by their tokens, which are written nowhere."""
+    tokens: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The names of keys, by their tokens, which are written nowhere, and the accounts that calls name."""
     keys: dict[str, TraceKey] = field(default_factory=dict)
     unnamed: int = 0
     """Calls of which no key was recorded."""
@@ -74,9 +86,12 @@ class _HarReader:
 
     def read(self, path: Path, prefix: str) -> None:
         """Read a recording; its ids begin with a prefix."""
-        content = read_whole(path)
-        is_json = content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
-        calls = self._archived(path, content) if is_json else self._logged(path)
+        if self.options.columns_are or is_table(path):
+            calls = self._tabled(path)
+        else:
+            content = read_whole(path)
+            is_json = content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+            calls = self._archived(path, content) if is_json else self._logged(path)
         for number, exchange in enumerate(calls, 1):
             if exchange is None:
                 self.others += 1
@@ -111,14 +126,16 @@ class _HarReader:
         if self.unnamed:
             notes.append(
                 f"of {self.unnamed} calls no key was recorded, so they are judged by their form alone; say "
-                "--one-key, or --by-client of a log, where that is so"
+                "--one-key, --account-from, or --by-client of a log, where that is so"
             )
         return notes
 
-    def _key(self, token: str, environment: str) -> str:
-        """Return the name of a key."""
-        name = self.tokens.setdefault(token, f"key-{len(self.tokens) + 1}")
-        self.keys.setdefault(name, TraceKey(environment=environment))
+    def _key(self, token: str | None, environment: str, account: str = "") -> str:
+        """Return the name of a key, of an account if that is named; "" where nothing tells keys apart."""
+        if token is None and not account and not self.options.one_key:
+            return ""
+        name = self.tokens.setdefault((token or "", account), f"key-{len(self.tokens) + 1}")
+        self.keys.setdefault(name, TraceKey(environment=environment, account=account))
         return name
 
     def _learn(self, exchange: Exchange) -> None:
@@ -205,34 +222,53 @@ class _HarReader:
         )
 
     def _key_of(self, headers: Mapping[str, str], environment: str) -> str:
-        token = next((value for name, value in headers.items() if name.lower() == "authorization"), None)
-        if token is None and not self.options.one_key:
-            return ""
-        return self._key(token or "", environment)
+        lowered = {name.lower(): value for name, value in headers.items()}
+        account = lowered.get(self.options.account_from.lower(), "")
+        return self._key(lowered.get("authorization"), environment, account)
 
     def _logged(self, path: Path) -> Iterator[Exchange | None]:
         """Yield the calls of an access log, which writes when a call ended, in whole seconds."""
+        stated = self.options.account_from
+        check_account_of_log(path, stated)
         for line in read_access_log(path):
-            url = urlsplit(line.path)
-            if not ("/v1/" in url.path or url.path.endswith("/graphql")):
-                yield None
-                continue
-            environment = SANDBOX if "/sandbox/" in url.path else PRODUCTION
-            named = self.options.by_client or self.options.one_key
-            client = line.client if self.options.by_client else ""
-            yield Exchange(
-                id="",
-                sent=max(0, line.t - self.options.longest),
-                received=line.t + SECOND,
-                operations=(),
-                method=line.method,
-                path=url.path,
-                environment=environment,
-                api_key=self._key(client, environment) if named else "",
-                surface="graphql" if url.path.endswith("/graphql") else "rest",
-                query=dict(parse_qsl(url.query, keep_blank_values=True)),
-                status=line.status,
-            )
+            account = {"user": line.user, "address": line.client}.get(stated, "")
+            client = line.client if self.options.by_client else None
+            call = exchange_of("", line.t, account, line.method, line.path, line.status, client)
+            times = {"sent": max(0, line.t - self.options.longest), "received": line.t + SECOND}
+            yield self._placed(call, times)
+
+    def _tabled(self, path: Path) -> Iterator[Exchange | None]:
+        """Yield the calls of a table; one whose length it lacks began or ended at its time."""
+        columns = columns_with(path, self.options.columns_are, self.options.account_from)
+        longest = self.options.longest
+        for call in read_table(path, columns, None, _refuse):
+            grain = SECOND if call.sent % SECOND == 0 else MILLISECOND  # to which instants are rounded
+            before, after = (grain, grain) if (call.received or 0) > call.sent else (longest, longest + grain)
+            received = None if call.received is None else call.received + after
+            key = None if call.api_key == UNNAMED_KEY else call.api_key
+            times = {"sent": max(0, call.sent - before), "received": received}
+            query = call.query or None  # as a path is often exported without
+            yield self._placed(call.model_copy(update={"api_key": key, "query": query}), times)
+
+    def _placed(self, call: Exchange, times: Mapping[str, Micros | None]) -> Exchange | None:
+        """Return a call of a log or a table with its key and times, None for one that is not of the API."""
+        if not ("/v1/" in call.path or call.surface == "graphql"):
+            return None
+        environment = SANDBOX if "/sandbox/" in call.path else PRODUCTION
+        body, response = (
+            hide_secrets(text, self.options.salt) if text else None for text in (call.body, call.response)
+        )
+        key = self._key(call.api_key, environment, call.account)
+        return call.model_copy(
+            update={
+                **times, "environment": environment, "api_key": key, "account": "", "body": body,
+                "response": response,
+            }
+        )  # fmt: skip
+
+
+def _refuse(error: BadInput) -> None:
+    raise error
 
 
 def _headers(message: Json) -> dict[str, str]:

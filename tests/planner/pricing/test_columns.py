@@ -18,6 +18,7 @@ from ranksim.cli import app
 from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
 from ranksim.core.contract.policy import Policy, shipped_catalogue
 from ranksim.core.errors import BadInput
+from ranksim.core.tables import is_parquet
 from ranksim.core.trace_writer import TraceWriter
 from ranksim.planner.fleet.recorded_fleet import RecordedFleet
 from ranksim.planner.fleet.rows import FAULTY, LIMITED, NOT_FOUND, READ, REMOVE, Records
@@ -34,7 +35,6 @@ from ranksim.planner.pricing.columns import (
 )
 from ranksim.planner.pricing.importing import AGAIN, BESIDE, GONE, LISTED, REPEATS, SCANS, columns_of
 from ranksim.planner.pricing.recorded_sides import Side
-from ranksim.planner.pricing.recorded_tables import is_parquet
 from ranksim.planner.pricing.recording import Recording, read_recording, read_rules
 
 ROOT = Path(__file__).parents[3]

@@ -224,7 +224,7 @@ def test_timestamps_of_parquet(unit: str, zone: str | None, tmp_path: Path) -> N
 
 @given(st.datetimes(datetime(1973, 3, 4), datetime(2400, 1, 1), timezones=st.just(UTC)))
 def test_an_epoch_is_of_the_unit_that_its_size_tells(moment: datetime) -> None:
-    from ranksim.planner.pricing.recorded_tables import _instant
+    from ranksim.core.tables import _instant
 
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     micros = (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds

@@ -245,8 +245,8 @@ def back_test(
     Example: ranksim price back-test examples/pricing/trace.jsonl --plan starter --plan pro
     """
     from ranksim.core.files import check_outputs
+    from ranksim.core.tables import is_parquet
     from ranksim.planner.fleet.engine import CONSULTED
-    from ranksim.planner.pricing.recorded_tables import is_parquet
 
     inputs = (recording, accounts, rules, policy, names, *(catalogue or ()))
     check_outputs((csv,), [Path(each) for each in inputs if isinstance(each, str | Path)])

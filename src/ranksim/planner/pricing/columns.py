@@ -31,10 +31,10 @@ from ranksim.core.records import read_lines
 from ranksim.core.rules.admission import QUOTA_EXHAUSTED
 from ranksim.core.service.spending import questions_of
 from ranksim.core.service.synthetic_data import pages_of
+from ranksim.core.tables import COLUMNS_KEY, is_parquet
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.recorded_fleet import RecordedAccounts
 from ranksim.planner.fleet.rows import LIMITED, CallRow, CustomerRow, DomainRow, Integers, Records, blank
-from ranksim.planner.pricing.recorded_tables import COLUMNS_KEY, is_parquet
 from ranksim.planner.pricing.replay import SERIALS, RecordedAccount, hosts_for, stay_of
 from ranksim.report import units
 from ranksim.report.frames import save_csv

@@ -24,9 +24,17 @@ from ranksim.core.errors import BadInput
 from ranksim.core.records import OFTEN, Passed, decoded, log_line, parsed_object, quote, read_raw_lines
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.routes import match, path_values
+from ranksim.core.tables import (
+    REQUIRED,
+    Bad,
+    check_account_of_log,
+    columns_with,
+    exchange_of,
+    is_table,
+    read_table,
+)
 from ranksim.core.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
 from ranksim.planner.pricing.recorded_sides import reasons_text
-from ranksim.planner.pricing.recorded_tables import Bad, exchange_of, is_table, read_table
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted, shares
 
@@ -214,9 +222,7 @@ def _read(
     made = Recording(str(path))
     bad = made.leave_out if skip_bad else _refuse
     if columns_are or is_table(path):
-        if account_from and columns_are.setdefault("account", account_from) != account_from:
-            raise BadInput(f"{path}: --columns-are and --account-from name two columns of accounts; give one")
-        exchanges = read_table(path, columns_are, passed, bad)
+        exchanges = _of_table(path, columns_with(path, columns_are, account_from), passed, bad)
     elif next(read_raw_lines(path), b"").lstrip().startswith(b"{"):
         if skip_bad:
             raise BadInput(f"{path}: is a trace, of which nothing is skipped; leave --skip-bad out")
@@ -274,6 +280,15 @@ def _of_trace(trace: Trace, account_from: str) -> Iterator[Exchange]:
         yield exchange.model_copy(update={"account": account})
 
 
+def _of_table(path: Path, columns_are: Mapping[str, str], passed: Passed, bad: Bad) -> Iterator[Exchange]:
+    """Yield the calls of a table; an error code stands in place of what a call was refused with."""
+    for exchange in read_table(path, columns_are, passed, bad, required=(*REQUIRED, "account")):
+        if exchange.error and ((exchange.status or 0) >= 400 or not exchange.response):
+            yield exchange.model_copy(update={"response": json.dumps({"code": exchange.error})})
+        else:
+            yield exchange
+
+
 def _refuse(error: BadInput) -> None:
     raise BadInput(
         f"{error}; or leave out what cannot be read with `ranksim price import --skip-bad`"
@@ -282,11 +297,7 @@ def _refuse(error: BadInput) -> None:
 
 def _of_log(path: Path, passed: Passed, account_from: str, bad: Bad) -> Iterator[Exchange]:
     """Read an access log as exchanges of its clients: their addresses, or the users they log in as."""
-    if account_from not in ("", "address", "user"):
-        raise BadInput(
-            f"{path}: --account-from: an access log has user or address, found {account_from!r}; "
-            "write its calls as CSV, with a column for it"
-        )
+    check_account_of_log(path, account_from)
     for number, raw in enumerate(read_raw_lines(path, passed), 1):
         where = f"{path}:{number}"
         try:

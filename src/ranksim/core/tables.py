@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from itertools import chain, count, repeat
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from ranksim.core.clock import MILLISECOND, SECOND, Micros, instant
+from ranksim.core.clock import DAY, MILLISECOND, SECOND, Micros, instant
 from ranksim.core.contract.file_kinds import told_other
 from ranksim.core.errors import BadInput, no_such, read_at
 from ranksim.core.extras import imported
 from ranksim.core.records import LONGEST_LINE, Passed, quote, read_lines
 from ranksim.core.trace import Exchange
 
-REQUIRED = ("time", "account", "method", "path")
-FIELDS = (*REQUIRED, "status", "body", "error_code", "response", "key", "idempotency_key")
-"""What a column may hold of each call; the first four are needed, what others lack counts as not recorded."""
+REQUIRED = ("time", "method", "path")
+LENGTHS = {"duration_s": SECOND, "duration_ms": MILLISECOND}
+"""What may say how long a call took, and its unit (µs)."""
+
+FIELDS = (
+    *REQUIRED, "account", "status", "body", "error_code", "response", "key", "idempotency_key", *LENGTHS,
+)  # fmt: skip
+"""What a column may hold of each call; three are needed, what others lack counts as not recorded."""
 
 TABLES = (".csv", ".tsv", ".parquet")
 UNNAMED_KEY = "log"  # of all calls of an account whose keys were not recorded
@@ -50,14 +58,38 @@ def is_table(path: Path) -> bool:
     return is_parquet(path) or path.name.removesuffix(".gz").removesuffix(".xz").endswith(TABLES)
 
 
+def columns_with(path: Path, columns_are: Mapping[str, str], account_from: str) -> dict[str, str]:
+    """Return which column holds a field, with the one that names the account, if any. Raises BadInput."""
+    columns = dict(columns_are)
+    if account_from and columns.setdefault("account", account_from) != account_from:
+        raise BadInput(f"{path}: --columns-are and --account-from name two columns of accounts; give one")
+    return columns
+
+
+def check_account_of_log(path: Path, account_from: str) -> None:
+    """Raises BadInput unless it is something of an access log that may name an account, or ""."""
+    if account_from not in ("", "address", "user"):
+        raise BadInput(
+            f"{path}: --account-from: an access log has user or address, found {account_from!r}; "
+            "write its calls as CSV, with a column for it"
+        )
+
+
 def read_table(
-    path: Path, columns_are: Mapping[str, str], passed: Passed | None, bad: Bad
+    path: Path,
+    columns_are: Mapping[str, str],
+    passed: Passed | None,
+    bad: Bad,
+    *,
+    required: Sequence[str] = REQUIRED,
 ) -> Iterator[Exchange]:
     """Read the rows of a CSV file (.gz and .xz too) or a Parquet file as exchanges.
 
     `columns_are` maps one of `FIELDS` to the name of its column, where that is another. Instants are ISO
-    8601, in UTC where they have no zone, or s, ms or µs since 1970; bodies are JSON. `bad` is handed what is
-    wrong with a row, of CSV for each line that its quotes swallow. Raises BadInput.
+    8601, in UTC where they have no zone, or s, ms or µs since 1970; bodies are JSON. A call is sent at its
+    time and answered after its duration, at once where none is given; its error code is its `error`. `bad`
+    is handed what is wrong with a row, of CSV for each line that its quotes swallow. Raises BadInput, also
+    for a `required` field without a column.
     """
     for field in columns_are:
         if field not in FIELDS:
@@ -66,7 +98,7 @@ def read_table(
     column_of = {field: field for field in FIELDS if field not in taken} | dict(columns_are)
     rows = _of_parquet(path, column_of.values()) if is_parquet(path) else _of_csv(path, passed, bad)
     where, header = next(rows, (f"{path}:1", ()))
-    places = _places(where, header, column_of, (*REQUIRED, *columns_are))
+    places = _places(where, header, column_of, (*required, *columns_are))
     for where, row in rows:
         try:
             made = _exchange(where, header, row, places)
@@ -86,7 +118,7 @@ def _places(
             problem = f"found {quote(', '.join(header), 200)}" if column not in header else "found several"
             raise BadInput(
                 f"{where}: expected one column {column!r}, the {field} of each call, {problem}; "
-                f"name its column: ranksim price import … --columns-are {field}=COLUMN"
+                f"name its column: --columns-are {field}=COLUMN"
             )
     return {field: header.index(column) for field, column in column_of.items() if column in header}
 
@@ -165,19 +197,23 @@ def exchange_of(
     method: str,
     url: str,
     status: int | None,
-    key: str = UNNAMED_KEY,
+    key: str | None = UNNAMED_KEY,
     headers: dict[str, str] | None = None,
+    lasted: Micros = 0,
     **replied: Any,
 ) -> Exchange:
-    """Return the exchange of a call to a URL, or to a path with a query; `status` None: without a reply."""
+    """Return the exchange of a call to a URL, or to a path with a query; `status` None: without a reply.
+
+    It `lasted` that long (µs).
+    """
     try:
         parts = urlsplit(url)
-        path, query = parts.path, dict(parse_qsl(parts.query))
+        path, query = parts.path, dict(parse_qsl(parts.query, keep_blank_values=True))
     except ValueError:  # what clients send need not be a URL
         path, query = url, {}
     return Exchange(
-        id=where, sent=at, received=None if status is None else at, operations=(), method=method, path=path,
-        query=query, status=status, api_key=key, account=account, request_headers=headers,
+        id=where, sent=at, received=None if status is None else at + lasted, operations=(), method=method,
+        path=path, query=query, status=status, api_key=key, account=account, request_headers=headers,
         surface="graphql" if path.endswith("/graphql") else "rest", **replied,
     )  # fmt: skip
 
@@ -194,13 +230,15 @@ def _exchange(
     row = {field: values[place].strip() for field, place in places.items()}
     at = read_at(f"{where}: time", _instant, row["time"])
     status = read_at(f"{where}: status", _status, row.get("status", ""))
-    code, repeated, response = row.get("error_code"), row.get("idempotency_key"), row.get("response")
-    if code and ((status or 0) >= 400 or not response):
-        response = json.dumps({"code": code})
+    repeated = row.get("idempotency_key")
+    lasted = sum(
+        read_at(f"{where}: {name}", partial(_length, unit), row.get(name, ""))
+        for name, unit in LENGTHS.items()
+    )
     return exchange_of(
-        where, at, row["account"], row["method"].upper(), row["path"], status, row.get("key") or UNNAMED_KEY,
-        {"Idempotency-Key": repeated} if repeated else None, body=row.get("body"),
-        response=response or None,
+        where, at, row.get("account", ""), row["method"].upper(), row["path"], status,
+        row.get("key") or UNNAMED_KEY, {"Idempotency-Key": repeated} if repeated else None, lasted,
+        body=row.get("body"), response=row.get("response") or None, error=row.get("error_code") or None,
     )  # fmt: skip
 
 
@@ -224,6 +262,15 @@ def _instant(text: str) -> Micros:
         f"expected an instant such as 2026-03-01T00:00:00Z, or s, ms or µs since 1970, found {quote(text)}; "
         "name the column of instants: --columns-are time=COLUMN"
     )
+
+
+def _length(unit: Micros, text: str) -> Micros:
+    """Read how long a call took, 0 where nobody says. Raises ValueError."""
+    with suppress(InvalidOperation):
+        length = Decimal(text or 0) * unit
+        if 0 <= length < DAY:
+            return math.ceil(length)
+    raise ValueError(f"expected a number from 0 on, of less than a day, found {quote(text)}")
 
 
 def _status(text: str) -> int | None:
