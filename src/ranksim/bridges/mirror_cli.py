@@ -21,6 +21,32 @@ def mirror(
             "the accounts are as the trace shows them.",
         ),
     ] = None,
+    plan: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="With --trace alone: the plan of accounts that it does not show, of --catalogue.",
+        ),
+    ] = "",
+    catalogue: Annotated[
+        str,
+        typer.Option(
+            "--catalogue",
+            metavar="CATALOGUE",
+            help="What --plan is of: a YAML file, or the name of a shipped one.",
+        ),
+    ] = "illustrative",
+    domains: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --plan: domains of an account; by default as many as calls name."),
+    ] = None,
+    keywords: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="With --plan: keywords of a domain; by default as many as calls put in, else 50.",
+        ),
+    ] = None,
     out: Annotated[
         Path,
         typer.Option(metavar="DIR", help="Write world.yaml, policy.yaml, catalogue.yaml and world.db here."),
@@ -30,22 +56,41 @@ def mirror(
 
     It reads and sends nothing else. What the API does not show is said in notes, and stands in the files.
     How long jobs take, how receivers answer and who starts what when is fitted to what there is to see.
+    What is stated by --plan, --domains and --keywords stays marked as made up in all answers.
 
-    Example: RANKSIM_KEY=... ranksim mirror --host https://sandbox.example.com --out twin
+    Examples:
+
+    \b
+      RANKSIM_KEY=... ranksim mirror --host https://sandbox.example.com --out twin
+      ranksim mirror --trace trace.jsonl --plan agency --domains 20 --out twin
     """
     from ranksim.bridges.twin_files import FILES, STATE, write_twin
+    from ranksim.core.contract.located import Located
+    from ranksim.core.contract.policy import read_catalogue
     from ranksim.core.errors import BadInput
     from ranksim.core.files import check_directory
     from ranksim.judge.load.options import LoadOptions
     from ranksim.judge.mirror.mirror import mirrored
     from ranksim.judge.mirror.recorded import read_recorded
+    from ranksim.judge.mirror.stated import stated_account
     from ranksim.judge.mirror.world import world_of
     from ranksim.report import units
 
     if target is not None and host:
         raise BadInput("--host: expected either --host and a key or --target, found both")
+    if plan and (trace is None or target is not None or host):
+        raise BadInput(
+            "--plan: expected --trace, and no host, which tells the plans itself; leave --plan out"
+        )
+    if not plan and (domains is not None or keywords is not None):
+        raise BadInput("--domains and --keywords: expected --plan, too, whose accounts they are of")
     check_directory(out, FILES)
-    recorded = None if trace is None else read_recorded(trace)
+    stated = None
+    if plan:
+        stated = stated_account(
+            plan, read_catalogue(Located("--catalogue", catalogue, {}), Path()), domains, keywords
+        )
+    recorded = None if trace is None else read_recorded(trace, stated)
     if recorded is not None and target is None and not host:
         twin = world_of(recorded.reading, recorded.host, recorded.now, recorded)
     else:

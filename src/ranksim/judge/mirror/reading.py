@@ -37,11 +37,26 @@ Item = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class StatedAccount:
+    """What somebody states of an account: its plan, with terms as catalogues have them, and what it tracks.
+
+    That is so many domains, and keywords of each where calls show none; None: as calls name them.
+    """
+
+    plan: str
+    terms: Mapping[str, Any]
+    domains: int | None = None
+    keywords: int | None = None
+    prices_known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ReadAccount:
     """What was read of one account: by the key that may read most, `keys` with the domain each is bound to.
 
     `lists` has the items of each operation of `OWNED` that could be read, `lacks` why others could not;
-    keywords themselves are read where their lists do not count them.
+    keywords themselves are read where their lists do not count them. Of one that could not be read something
+    is `stated`, and the rest `assumed`, in words.
     """
 
     name: str
@@ -50,6 +65,8 @@ class ReadAccount:
     singles: Mapping[str, Item]
     lists: Mapping[str, list[Item]] = field(default_factory=dict)
     lacks: Mapping[str, str] = field(default_factory=dict)
+    stated: StatedAccount | None = None
+    assumed: Sequence[str] = ()
 
     def single(self, operation: str) -> Item:
         """Return what was read of an object; empty where it could not be."""

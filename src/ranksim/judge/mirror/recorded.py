@@ -9,17 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ranksim.core.clock import Micros
-from ranksim.core.errors import BadInput
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.trace import Exchange, Header, Trace
 from ranksim.judge.conformance.history.exchange_reader import route
-from ranksim.judge.mirror.reading import KEYWORDS, OWNED, Item, ReadAccount, Reading
+from ranksim.judge.mirror.reading import KEYWORDS, OWNED, Item, ReadAccount, Reading, StatedAccount
+from ranksim.judge.mirror.stated import STARTS, NamedThings, no_account
 
 SINGLES = ("account.get", "account.entitlements", "account.usage", "slots.get")
 """Objects that tell of an account as a whole."""
-
-STARTS = ("jobs.create", "keyword_briefs.create")
-"""Calls that are seen by what they made."""
 
 LISTS = {operation.partition(".")[0]: operation for operation in (*OWNED, KEYWORDS)}
 """The list that items of a resource stand in, whichever operation showed them."""
@@ -39,13 +36,20 @@ class TracedAccounts:
     now: Micros
 
 
-def read_recorded(source: Path | Trace) -> TracedAccounts:
-    """Read of a trace what it shows of the accounts of its keys. Raises BadInput where it shows none."""
+def read_recorded(source: Path | Trace, stated: StatedAccount | None = None) -> TracedAccounts:
+    """Read of a trace what it shows of the accounts of its keys; those it does not show are as `stated`.
+
+    A key of which nothing tells whose it is then belongs to one account, called "account". Raises BadInput
+    where there is no account to show or to state.
+    """
     trace = source if isinstance(source, Trace) else Trace.read(source)
     singles: dict[str, dict[str, Item]] = {}
     items: dict[str, dict[str, dict[str, Item]]] = {}
     calls: dict[str, list[tuple[Micros, str]]] = {}
     owners = _owners(trace)
+    if stated is not None:
+        owners = dict.fromkeys(trace.header.keys, "account") | owners
+    named: dict[str, NamedThings] = {}
     for exchange in trace.exchanges:
         key, operation = exchange.api_key, operation_of(exchange)
         if not key or operation not in OPERATIONS:
@@ -53,6 +57,8 @@ def read_recorded(source: Path | Trace) -> TracedAccounts:
         if operation not in STARTS:
             calls.setdefault(key, []).append((exchange.sent, operation))
         owner, data = owners.get(key), _data(exchange)
+        if owner is not None:
+            named.setdefault(owner, NamedThings()).learn(exchange, operation)
         if owner is None or data is None:
             continue
         if operation in SINGLES and isinstance(data, dict):
@@ -62,19 +68,24 @@ def read_recorded(source: Path | Trace) -> TracedAccounts:
             if operation == "keyword_briefs.create" and isinstance(data, dict):
                 data = data.get("briefs")  # of one request (U109)
             rows = [row for row in (data if isinstance(data, list) else [data]) if isinstance(row, dict)]
-            stated = items.setdefault(owner, {}).setdefault(LISTS[resource], {})
-            stated |= {str(row["id"]): row for row in rows if "id" in row}
-    if not singles:
-        raise BadInput(
-            "--trace: expected a trace in which an account is read (account.get, account.usage, "
-            "account.entitlements), found none; give --host, too, or record these calls"
-        )
-    accounts = tuple(_account(owner, owners, singles, items, trace.header) for owner in singles)
-    unknown = {key: "the trace does not show its account" for key in calls if owners.get(key) not in singles}
+            items_of = items.setdefault(owner, {}).setdefault(LISTS[resource], {})
+            items_of |= {str(row["id"]): row for row in rows if "id" in row}
+    lacking = {} if stated is None else {name: each for name, each in named.items() if name not in singles}
+    if not (singles if stated is None else lacking):
+        raise no_account(stated, bool(singles))
+    accounts = [_account(owner, owners, singles, items, trace.header) for owner in singles]
+    if stated is not None:
+        lacked = {owner: _account(owner, owners, singles, items, trace.header) for owner in lacking}
+        accounts += [each.account(lacked[owner], stated) for owner, each in lacking.items()]
+    unknown = {
+        key: "the trace does not show its account"
+        for key in calls
+        if owners.get(key) not in singles and owners.get(key) not in lacking
+    }
     last = max((exchange.received or exchange.sent) for exchange in trace.exchanges)
     host = next(iter(trace.header.targets.values()), "") or "a recorded deployment"
     first = min(exchange.sent for exchange in trace.exchanges)
-    return TracedAccounts(Reading(accounts, unknown), calls, host, first, last)
+    return TracedAccounts(Reading(tuple(accounts), unknown), calls, host, first, last)
 
 
 def with_recorded(reading: Reading, recorded: TracedAccounts) -> Reading:
@@ -122,14 +133,15 @@ def _account(
     header: Header,
 ) -> ReadAccount:
     own = [key for key, account in owners.items() if account == owner and key in header.keys]
-    label = str(singles[owner].get("account.get", {}).get("name") or "account")
+    read = singles.get(owner, {})
+    label = str(read.get("account.get", {}).get("name") or ("account" if read else owner))
     environment = header.keys[own[0]].environment if own else "production"
     lists = {name: list(rows.values()) for name, rows in items.get(owner, {}).items()}
     keys = {key: header.keys[key].domain_id for key in own}
     lacks: dict[str, str] = dict.fromkeys(
-        (name for name in SINGLES if name not in singles[owner]), "it is not in the trace"
+        (name for name in SINGLES if name not in read), "it is not in the trace"
     )
-    return ReadAccount(label, environment, keys, singles[owner], lists, lacks)
+    return ReadAccount(label, environment, keys, read, lists, lacks)
 
 
 def _data(exchange: Exchange) -> Any:

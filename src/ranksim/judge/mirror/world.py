@@ -18,7 +18,7 @@ from ranksim.core.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.quantities import Distribution
 from ranksim.judge.mirror.jobs import by_chance, fit_jobs, jobs_fitted, left_out, schedules, starts_of
-from ranksim.judge.mirror.reading import KEYWORDS, Item, ReadAccount, Reading, shows_count
+from ranksim.judge.mirror.reading import KEYWORDS, Item, ReadAccount, Reading, StatedAccount, shows_count
 from ranksim.judge.mirror.receivers import fit_receivers
 from ranksim.judge.mirror.recorded import TracedAccounts, mixes
 from ranksim.judge.mirror.rhythm import caller
@@ -60,7 +60,7 @@ def world_of(
     receivers: dict[str, Any] = {}
     for number, read in enumerate(reading.accounts, 1):
         name = _name(read.name, accounts, number)
-        terms = _plan(read, twin.notes)
+        terms = _plan(read, twin.notes) if read.stated is None else dict(read.stated.terms)
         plan = _plan_name(read, plans, terms)
         plans[plan] = terms
         accounts[name] = _account(read, plan, terms, now, twin.notes)
@@ -71,6 +71,10 @@ def world_of(
     ]
     fits = fit_jobs(job for read in reading.accounts for job in read.lists.get("jobs.list", ()))
     twin.notes += [jobs_fitted(kind, fitted) for kind, fitted in fits.items()]
+    for read in reading.accounts:
+        if read.assumed:
+            twin.notes.append(f"{read.name}: not shown, and so stated or assumed: {'; '.join(read.assumed)}")
+            twin.made_up += read.assumed
     others = [kind for kind in catalogue.job_durations if kind not in fits]
     lengths = [f"how long jobs take and how often they fail ({', '.join(others)})"] if others else []
     unseen = ["unit costs", *lengths, "which operations an allowance is for but briefs"]
@@ -78,13 +82,17 @@ def world_of(
         "not shown by the API, and so as in the illustrative catalogue or at its default: "
         f"{', '.join(unseen)}, every assumption (U)"
     )
-    twin.notes.append("not shown by the API, and so not known here: prices; write them into catalogue.yaml")
+    priced = all(read.stated is not None and read.stated.prices_known for read in reading.accounts)
+    if not priced:
+        lacking = "not shown by the API, and so not known here: prices; write them into catalogue.yaml"
+        twin.notes.append(lacking)
     twin.made_up += unseen
     shared = catalogue.model_dump(mode="json")
     twin.catalogue = {
         "name": "mirror",
-        "note": f"Plans as {host} shows them; prices are not shown, unit costs and durations illustrative.",
-        "prices_known": False,
+        "note": f"Plans as {host} shows them, or as stated; it shows no prices; unit costs and durations are "
+        "illustrative.",
+        "prices_known": priced,
         "plans": plans,
         "unit_costs": shared["unit_costs"],
         **{part: shared[part] for part in HOW_JOBS_RUN},
@@ -152,7 +160,8 @@ def _name(given: str, taken: Mapping[str, Any], number: int) -> str:
 
 def _plan_name(read: ReadAccount, plans: Mapping[str, Any], terms: Mapping[str, Any]) -> str:
     """The plan's name as it is shown; accounts of one plan may have limits of their own (add-ons)."""
-    name = str(read.single("account.get").get("plan") or "mirrored")
+    stated = read.single("account.get").get("plan") if read.stated is None else read.stated.plan
+    name = str(stated or "mirrored")
     while name in plans and plans[name] != terms:
         name += "-again"
     return name
@@ -246,6 +255,8 @@ def _account(
         for name, domain in read.keys.items()
     ]
     tracked = [_portfolio(host, domain, read) for domain, host in hosts.items()]
+    if read.stated is not None:
+        tracked = _stated_portfolios(tracked, read.stated)
     notes += _uncounted(read)
     if tracked:
         account["portfolio"], *further = tracked
@@ -280,6 +291,14 @@ def _portfolio(host: str, domain: str, read: ReadAccount) -> dict[str, Any]:
         "labels": len(own("labels.list")),
         "competitors": len(own("competitors.list")),
     }
+
+
+def _stated_portfolios(tracked: Iterable[dict[str, Any]], stated: StatedAccount) -> list[dict[str, Any]]:
+    """Portfolios as calls show them, with as many domains, keywords and scans as are stated or assumed."""
+    assumed = {"keywords": stated.keywords, "scans": [_scan({})]}
+    portfolios = [assumed | {name: part for name, part in each.items() if part} for each in tracked]
+    further = (stated.domains or 0) - len(portfolios)
+    return [*portfolios, {"domains": further, **assumed}] if further else portfolios
 
 
 def _keywords(keyword_list: Item, read: ReadAccount) -> int:
