@@ -45,6 +45,10 @@ _TWO_DIGITS = tuple(f"{number:02d}" for number in range(60))
 # Text
 
 
+class NoSuchInstant(ValueError):
+    """What is written as an instant names a day, a time of day or an offset that does not exist."""
+
+
 def instant(text: str) -> Micros:
     """Read an ISO 8601 instant such as ``2026-03-01T00:00:00Z``.
 
@@ -59,9 +63,9 @@ def instant(text: str) -> Micros:
     offset_hours, offset_minutes = int(offset_hour or 0), int(offset_minute or 0)
     days = days_from_civil(year, month, day)
     if civil_from_days(days) != (year, month, day):
-        raise ValueError(f"{text!r} names a day that does not exist")
+        raise NoSuchInstant(f"{text!r} names a day that does not exist")
     if hour > 23 or minute > 59 or second > 59 or offset_hours > 23 or offset_minutes > 59:
-        raise ValueError(f"{text!r} names a time of day or an offset that does not exist")
+        raise NoSuchInstant(f"{text!r} names a time of day or an offset that does not exist")
     offset = (offset_hours * HOUR + offset_minutes * MINUTE) * (-1 if sign == "-" else 1)
     micros = int((fraction or "")[:6].ljust(6, "0"))
     return days * DAY + hour * HOUR + minute * MINUTE + second * SECOND + micros - offset

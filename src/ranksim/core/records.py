@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 
 from pydantic_core import from_json
 
-from ranksim.core.clock import Micros, instant
+from ranksim.core.clock import Micros, NoSuchInstant, instant
 from ranksim.core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -161,10 +161,11 @@ def log_line(where: str, line: str) -> LogLine:
     """Return what a line of an access log says. Raises BadInput, which names where it stands."""
     try:
         return _log_line(line)
-    except ValueError:
+    except ValueError as error:
+        why = f", where {error}" if isinstance(error, NoSuchInstant) else ""
         raise BadInput(
             f"{where}: expected a line of an access log, such as 'host - - "
-            f'[17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 512\', found {quote(line)}'
+            f'[17/May/2015:10:05:03 +0000] "GET /path HTTP/1.1" 200 512\', found {quote(line)}{why}'
         ) from None
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from ranksim.core.clock import DAY, MILLISECOND, SECOND, Micros, instant
+from ranksim.core.clock import DAY, MILLISECOND, SECOND, Micros, NoSuchInstant, instant
 from ranksim.core.contract.file_kinds import told_other
 from ranksim.core.errors import BadInput, no_such, read_at
 from ranksim.core.extras import imported
@@ -250,6 +250,8 @@ def _instant(text: str) -> Micros:
         for zone in ("", "Z", "00"):  # as it is; without a zone; with an offset of hours alone
             try:
                 at = instant(text.removesuffix(" UTC") + zone)
+            except NoSuchInstant:
+                raise
             except ValueError:
                 continue
             if at >= 0:

@@ -42,18 +42,19 @@ def test_whatever_accounts_and_clients_are_called_the_service_takes_their_hosts(
         (
             "acme",
             "pro",
-            {"scans": ({"engine_devices": ("google",)},)},
-            "scans.create with validation_failed: engine_devices.0: expected a pairing such as "
-            '"google/desktop" or {"engine": "google", "device": "desktop"}; correct it',
+            {"sites": ({"host": "shop.example", "labels": (" ",)},)},
+            "labels.create with validation_failed: name: expected text of 1 to 200 characters, none of them "
+            "a control character; correct it",
         ),
     ],
 )
 def test_what_the_service_refuses_is_said(
     account: str, plan: str, portfolio: dict[str, object], message: str
 ) -> None:
+    owned = portfolio if "sites" in portfolio else {"portfolio": portfolio}
     scenario = rs.Scenario.model_validate(
         {"name": "refused", "start": "2026-03-01T00:00:00Z", "length": "1h"}
-        | {"accounts": {account: {"plan": plan, "portfolio": portfolio}}}
+        | {"accounts": {account: {"plan": plan} | owned}}
     )
     with pytest.raises(rs.BadInput) as caught:
         rs.World(scenario)

@@ -404,6 +404,36 @@ def test_accounts_are_read_from_a_scenario(tmp_path: Path) -> None:
         read_accounts(tmp_path / "none.yaml")
 
 
+@pytest.mark.parametrize(
+    ("scan", "sentence"),
+    [
+        ("{geographies: [us]}", "geographies[0]: expected a country code such as DE, found 'us'"),
+        (
+            "{geographies: [{country: US, language: English}]}",
+            "geographies[0].language: expected a language code such as de, found 'English'",
+        ),
+        ("{engine_devices: [google]}", "engine_devices[0]: expected a pairing such as google/desktop, found"),
+    ],
+)
+def test_what_no_scan_can_have_is_refused_where_it_stands(tmp_path: Path, scan: str, sentence: str) -> None:
+    path = tmp_path / "accounts.yaml"
+    path.write_text(f"accounts:\n  acme:\n    plan: pro\n    portfolio:\n      scans: [{scan}]\n")
+    with pytest.raises(BadInput) as error:
+        read_accounts(path)
+    assert str(error.value).startswith(f"{path}:5: accounts.acme.portfolio.scans[0].{sentence}")
+
+
+def test_a_day_that_is_not_in_the_calendar_is_refused_where_it_stands(tmp_path: Path) -> None:
+    (log := tmp_path / "access.log").write_text(
+        'host - - [30/Feb/2026:10:05:03 +0000] "GET / HTTP/1.1" 200 2\n'
+    )
+    (table := tmp_path / "calls.csv").write_text("time,account,method,path\n2026-02-30,acme,GET,/v1/jobs\n")
+    for path, where in ((log, f"{log}:1: "), (table, f"{table}:2: time: ")):
+        with pytest.raises(BadInput, match=r"'2026-02-30.*' names a day that does not exist") as error:
+            read_recording(path)
+        assert str(error.value).startswith(where)
+
+
 def test_calls_as_csv(tmp_path: Path) -> None:
     tested = back_test(recorded(tmp_path, *(brief(n) for n in range(12))), on("starter", "pro"))
     tested.save_csv(tmp_path / "calls.csv")

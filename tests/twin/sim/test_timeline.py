@@ -263,6 +263,7 @@ def test_a_domain_that_finds_too_few_slots_is_there_without_a_scan() -> None:
         ("domains: []", "clients.nightly.domains: expected at least 1, found 0"),
         ("starts: 2026-02-01T00:00:00Z", "clients.nightly.starts: 2026-02-01T00:00:00Z is outside the run"),
         ("starts: 5", "clients.nightly.starts: write a time since the start such as '2d'"),
+        ("starts: 2026-02-30", "clients.nightly.starts: '2026-02-30' names a day that does not exist"),
         ("stops: 0s", "clients.nightly: starts and stops are times since the start"),
     ],
 )  # fmt: skip

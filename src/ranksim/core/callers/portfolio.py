@@ -15,7 +15,7 @@ from ranksim.core.callers.requests import competitor_body, domain_body, keywords
 from ranksim.core.clock import Micros
 from ranksim.core.contract.quantities import TEXT, Frozen, Instant, Money, also
 from ranksim.core.errors import BadInput, near
-from ranksim.core.service.bodies import MOST_KEYWORDS
+from ranksim.core.service.bodies import MOST_KEYWORDS, Country, Expecting, Language, Location, PairingText
 from ranksim.core.service.calls import Body, Reply
 from ranksim.core.service.service import Service
 
@@ -24,6 +24,7 @@ MADE = "keyword "
 
 Count = Annotated[int, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
+PairingWord = Annotated[PairingText, Expecting("a pairing such as google/desktop")]
 
 
 def host_label(name: str) -> str:
@@ -70,15 +71,15 @@ class KeySpec(_FromText):
 class GeographySpec(_FromText):
     """Where a scan looks from; written as the country alone, or with location and language (U85)."""
 
-    country: Text
-    location_id: str | None = None
-    language: str | None = None
+    country: Country
+    location_id: Location | None = None
+    language: Language | None = None
 
 
 class ScanSpec(Frozen):
     """A scan over all keyword lists of each domain: engine-device pairings × geographies (S23)."""
 
-    engine_devices: Annotated[tuple[Text, ...], Field(min_length=1)] = ("google/desktop",)
+    engine_devices: Annotated[tuple[PairingWord, ...], Field(min_length=1)] = ("google/desktop",)
     geographies: Annotated[tuple[GeographySpec, ...], Field(min_length=1)] = (GeographySpec(country="US"),)
     active: bool = True
 

@@ -142,6 +142,7 @@ def known_path(details: ErrorDetails, located: Located) -> tuple[Part, ...]:
 
 
 EXPECTED = {
+    "expected": "{text}",
     "string_too_short": "at least {min_length} characters",
     "string_pattern_mismatch": "text that matches {pattern}",
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),

@@ -246,6 +246,8 @@ class Moment(Atomic):
         for read, absolute in ((clock.duration, False), (clock.instant, True)):
             try:
                 return {"us": read(value), "absolute": absolute}
+            except clock.NoSuchInstant:
+                raise
             except (TypeError, ValueError):
                 continue
         raise ValueError(f"write a time since the start such as '2d', or an instant, found {value!r}")

@@ -170,26 +170,25 @@ class Pairing(RequestBody):
     device: Part
 
 
+Country = Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$"), Expecting("a country code such as DE")]
+Location = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$"),
+    Expecting("a location id of letters and digits"),
+]
+Language = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})?$"),
+    Expecting("a language code such as de"),
+]
+
+
 class Geography(RequestBody):
     """A place that is searched from: a country, and in it a location and a language."""
 
-    country: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$"), Expecting("a country code such as DE")]
-    location_id: (
-        Annotated[
-            str,
-            StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$"),
-            Expecting("a location id of letters and digits"),
-        ]
-        | None
-    ) = None
-    language: (
-        Annotated[
-            str,
-            StringConstraints(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})?$"),
-            Expecting("a language code such as de"),
-        ]
-        | None
-    ) = None
+    country: Country
+    location_id: Location | None = None
+    language: Language | None = None
 
 
 EngineDevice = Annotated[
