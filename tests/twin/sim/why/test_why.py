@@ -380,6 +380,29 @@ def test_it_is_told_why_no_change_is_named() -> None:
     assert unnamed(Unchanged(9, 20, 0)).endswith("No change of one parameter that was tried prevents it.")
 
 
+@pytest.mark.slow
+def test_where_nothing_helps_it_is_told_what_was_tried_and_what_that_leaves() -> None:
+    """An event is lost in each of three outages, of which any one may be left out."""
+    outages = "{from: 1h, for: 24h}, {from: 50h, for: 16h}, {from: 74h, for: 16h}"
+    nightly = "{kind: schedule, account: acme, job: crawl, every: day, at: '02:00'}"
+    scenario = Scenario.parse(f"""{HEAD}
+length: 5d
+accounts: {{acme: {{plan: pro, portfolio: {{domains: 1}}}}}}
+clients: {{a: {nightly}, b: {{kind: schedule, account: acme, job: crawl, every: day, at: "03:00"}}}}
+pools: {{crawl: {{capacity: unlimited, duration: 10m}}}}
+receivers: {{erp: {{account: acme, outages: [{outages}]}}}}
+""")
+    answer = why(scenario, [1], "endpoints.erp.lost")
+    assert (answer.changes, len(answer.failed)) == ((), 30)
+    assert (
+        "No change of one parameter that was tried prevents it: 30 changes tried, each as far as it goes: "
+        "scenario.receivers.erp.outages[0].for 1d → 1us leaves 2; "
+    ) in answer.sentence
+    assert answer.sentence.endswith("; and 26 more.")
+    assert answer.fields()["failed"][0]["value"] == 2
+    assert any("do: edit_endpoint" in change.text for change in answer.failed)
+
+
 LONG_WAITS = f"""{HEAD}
 length: 2h
 policy: {{catalogue: illustrative}}

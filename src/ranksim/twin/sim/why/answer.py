@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from ranksim.core.callers.programs import AnyClient, Poller
@@ -16,7 +17,16 @@ from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.timeline import OfReceiver, ResizePool, Set
 from ranksim.twin.sim.why.changes import Knob, knobs, monthly_invoice, study_path
-from ranksim.twin.sim.why.explanation import KINDS, LEFT_OUT, Happening, Remedy, TurningPoint, Unchanged, Why
+from ranksim.twin.sim.why.explanation import (
+    KINDS,
+    LEFT_OUT,
+    FailedChange,
+    Happening,
+    Remedy,
+    TurningPoint,
+    Unchanged,
+    Why,
+)
 from ranksim.twin.sim.why.futures import FEW, Question, Rerunner, other
 from ranksim.twin.sim.why.moments import MomentSearch, action_at
 
@@ -91,7 +101,8 @@ def _answered(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, future
     run = str(question), scenario.name, replication, seed, scenario.start
     untried = (*search.untried, *prevention.untried())
     losses = worlds.losses(plain, seed)
-    about = worlds.runs, prevention.unchanged, untried, losses
+    failed = () if changes or prevention.unchanged else tuple(prevention.failed())
+    about = worlds.runs, prevention.unchanged, untried, losses, failed
     return Why(*run, first, moment, chances, otherwise, changes, *about)
 
 
@@ -132,6 +143,7 @@ class _Prevention:
     skipped: int = 0
     rough: int = 0
     unproven: int = 0
+    tried: list[Knob] = field(default_factory=list)
 
     def untried(self) -> Iterator[str]:
         """Say what was left out as there were as many worlds as there were to be."""
@@ -179,6 +191,17 @@ class _Prevention:
             del ordered[0]
         best = ordered[:1]
         return [remedy for _, remedy in (*best, *(pair for pair in proven if pair in ordered[1:]))]
+
+    def failed(self) -> list[FailedChange]:
+        """Return what was tried, where nothing prevents it in the run, first what leaves the least."""
+        failed = []
+        for knob in self.tried:
+            with suppress(BadInput):  # a scenario that no longer fits together
+                value = self.worlds.value(knob.turned(self.small, knob.count), self.seed)
+                path = action_at(self.small, knob.path) or study_path(knob.path)
+                new = knob.write(knob.value(knob.count))
+                failed.append(FailedChange(f"{path} {knob.write(knob.old)} → {new}", value))
+        return sorted(failed, key=lambda change: change.value)
 
     def _unchanged(self, error: float) -> list[bool]:
         """In which further worlds it happens with nothing changed.
@@ -239,6 +262,7 @@ class _Prevention:
                 self.skipped += 1
                 continue
             nearest = best.get(knob.parameter)
+            self.tried.append(knob)
             index = self._smallest(knob, 0, knob.below(nearest.size) if nearest else knob.count, [self.seed])
             if index is not None:
                 best[knob.parameter] = _Turn(knob, index)

@@ -16,6 +16,7 @@ from ranksim.report.answer import ReadyAnswer
 from ranksim.report.document import MetricShown, metric
 from ranksim.report.table_spec import Tables, TableSpec
 from ranksim.report.tables import View, fragment
+from ranksim.twin.sim.metrics import unit_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,6 +39,9 @@ NEARLY_ALL = 0.9
 
 SMALL = 0.5
 """How far from the old a value lies at most that is told as the smallest change of all."""
+
+MOST_FAILED = 4
+"""So many changes that do not prevent it are named."""
 
 ORDER = (
     "Of each parameter the smallest change that prevents it, and that is shown to do so in more of the same "
@@ -114,6 +118,17 @@ class Unchanged(NamedTuple):
     def free(self) -> Estimate:
         """The chance that it does not happen in another world, with nothing changed."""
         return chance(self.worlds - self.happens, self.worlds)
+
+
+class FailedChange(NamedTuple):
+    """A change in words, as far as it goes, that does not prevent it in the run: it leaves `value`."""
+
+    text: str
+    value: float
+
+    def sentence(self, unit: str) -> str:
+        """The change and what it leaves, in the `unit` of what was asked."""
+        return f"{self.text} leaves {units.write(unit, self.value)}"
 
 
 class Chance(NamedTuple):
@@ -201,6 +216,7 @@ class Why(ReadyAnswer):
     of the scenario as it stands. `changes` prevent it, the best first, each in more other worlds than no
     change does, which `unchanged` tells; a run with the first of them confirmed that. `worlds` were run, and
     `untried` is what these were too few for. `losses` are all that a receiver loses, if that is asked.
+    Where no change prevents it in the run, `failed` are those that were tried, first what leaves the least.
     """
 
     kind = "why"
@@ -221,6 +237,7 @@ class Why(ReadyAnswer):
     unchanged: Unchanged | None = None
     untried: tuple[str, ...] = ()
     losses: Losses | None = None
+    failed: tuple[FailedChange, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Why {self.question} in {self.scenario!r}: {self.sentence}>"
@@ -295,7 +312,7 @@ class Why(ReadyAnswer):
         """That no change is named, and why."""
         held = self.unchanged
         if held is None or not held.left_out:
-            return "No change of one parameter that was tried prevents it."
+            return f"No change of one parameter that was tried prevents it{self._failures()}."
         several = units.many(held.left_out, "change")
         seldom = "" if held.more is None else f", which is too seldom to tell; {held.more} futures may"
         return (
@@ -303,6 +320,16 @@ class Why(ReadyAnswer):
             "is shown to prevent it in other worlds more often than no change does. Nothing changed, it "
             f"happens in {held.happens} of the {held.worlds} worlds in which changes were tried{seldom}."
         )
+
+    def _failures(self) -> str:
+        """What was tried in vain, as far as it goes."""
+        if not self.failed:
+            return ""
+        unit = unit_of(self.question.split()[0])
+        named = "; ".join(each.sentence(unit) for each in self.failed[:MOST_FAILED])
+        more = len(self.failed) - MOST_FAILED
+        further = f"; and {more} more" if more > 0 else ""
+        return f": {units.many(len(self.failed), 'change')} tried, each as far as it goes: {named}{further}"
 
     @property
     def tables(self) -> Tables:
@@ -342,6 +369,7 @@ class Why(ReadyAnswer):
             "worlds": self.worlds,
             "untried": list(self.untried),
             "losses": None if self.losses is None else self.losses._asdict(),
+            "failed": [each._asdict() for each in self.failed],
         }
 
     def views(self) -> list[View]:
