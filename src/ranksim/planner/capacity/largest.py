@@ -121,13 +121,17 @@ class Largest(ReadyAnswer):
 
     @property
     def sentence(self) -> str:
-        """The answer in a sentence."""
+        """The answer in a sentence, and when it holds."""
+        return self._carries + self._in_time
+
+    @property
+    def _carries(self) -> str:
         if self.most is None:
             return f"Nothing on the plan {self.plan} binds below {MOST:,} {self.grow}."
         each = " a domain" if self.grow == "keywords" and self.portfolio.domains > 1 else ""
         return (
             f"The plan {self.plan} carries {units.many(self.most, self.grow.removesuffix('s'))}{each}; "
-            f"what binds first: {self.binding.name} ({self.binding.refusal}).{self._in_time}"
+            f"what binds first: {self.binding.name} ({self.binding.refusal})."
         )
 
     @property
@@ -165,7 +169,7 @@ class Largest(ReadyAnswer):
     def _drawn(self, name: str, ax: Axes | None) -> Axes:
         from ranksim.planner.capacity import plots
 
-        return plots.portfolio(self.rows(), self.sentence.rstrip("."), ax)
+        return plots.portfolio(self.rows(), self._carries.rstrip("."), ax)
 
 
 def largest(
