@@ -12,7 +12,7 @@ from ranksim.core.callers.programs.calendars import Schedule
 from ranksim.core.clock import DAY, MINUTE, SECOND
 from ranksim.planner.capacity.bursts import BURST
 from ranksim.planner.capacity.fit_answer import PlanFit
-from ranksim.planner.capacity.largest import largest
+from ranksim.planner.capacity.largest import CarriedFrom, largest
 from ranksim.planner.capacity.limits import SPEND, TRACKED
 from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.planned import OwnAccount, workload_of
@@ -162,6 +162,49 @@ def test_what_a_timeline_sets_is_what_a_scenario_states_from_then_on(
     unused = {name: spec.model_copy(update={"used": None}) for name, spec in scenario.accounts.items()}
     stated = scenario.model_copy(update={"accounts": unused}).changed({path: value})
     assert later.sizes == {plan.plan: plan.now for plan in fit(stated, growth=1).plans}
+
+
+@pytest.mark.slow
+@given(scenarios(timeline=False), SETTINGS, st.sampled_from(["3d", "9d", "20d"]))
+def test_each_time_of_a_portfolio_is_a_scenario_that_states_it(
+    scenario: rs.Scenario, setting: tuple[str, str | int], at: str
+) -> None:
+    path, value = setting
+    change = {"at": at, "do": "set", "path": path, "value": value}
+    answer = largest(scenario.changed({"scenario.timeline": [change]}), grow="domains")
+    start = scenario.start
+    times = answer.times or [CarriedFrom(start, answer.most, answer.binding.name, "")]
+    assert answer.most == min(then.most for then in times if then.most is not None)
+    instant = scenario.changed({"scenario.timeline": [change]}).timeline[0].at.on(start)
+    for then in times:
+        there = {
+            name: client
+            for name, client in scenario.clients.items()
+            if isinstance(client, Schedule)
+            and client.starts.on(start) <= then.at
+            and (client.stops is None or then.at < client.stops.on(start))
+        }
+        if "ranks" not in there:  # they would be taken to run daily
+            continue
+        stated = scenario.model_copy(update={"clients": there})
+        stated = stated.changed({path: value}) if instant <= then.at else stated
+        own = OwnAccount(stated)
+        assert then.most == largest(own.load, "agency", own.policy, grow="domains").most, then
+
+
+@pytest.mark.slow
+@given(scenarios(domains=True), st.lists(st.sampled_from([1, 1.5, 3]), min_size=1, max_size=4))
+def test_the_sizes_of_a_growth_in_time_are_those_of_its_first_and_its_largest_month(
+    scenario: rs.Scenario, factors: list[float]
+) -> None:
+    factors = [1, *factors]
+    answer = fit(scenario, growth=",".join(map(str, factors)))
+    largest_month = answer.months[factors.index(max(factors))]
+    for plan in answer.plans:
+        assert plan.now == answer.months[0].sizes[plan.plan]
+        assert plan.grown == largest_month.sizes[plan.plan]
+        lacking = {use.grown.name for use in plan.limits if use.grown.exceeded}
+        assert {*plan.grown.breaks} - lacking <= {BURST}
 
 
 @pytest.mark.slow
