@@ -26,7 +26,7 @@ from ranksim.planner.capacity import cli as capacity
 from ranksim.planner.fleet.population import Population
 from ranksim.planner.pricing import cli as pricing
 from ranksim.planner.study.spec import Spec
-from ranksim.report.document import KINDS, ResultDocument
+from ranksim.report.document import COMPARISON, KINDS, ResultDocument
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.timeline import AddFault
 
@@ -138,7 +138,7 @@ def schema(kind: str) -> dict[str, Any]:
     if kind == "trace":
         plain["anyOf"] = plain.pop("oneOf")  # a note may have any fields beside its own
     if kind == "result":
-        plain["properties"]["kind"] = {"enum": list(RESULTS), **plain["properties"]["kind"]}
+        plain["properties"]["kind"] = {"enum": [*RESULTS, COMPARISON], **plain["properties"]["kind"]}
     about = "A line of a trace of ranksim" if kind == "trace" else f"A {kind} of ranksim"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **plain, "title": about}
 

@@ -18,6 +18,9 @@ VERSION: Final = 1
 KINDS = ("run", "study", "why", "compare", "calibrate", "explain", "assumptions", "plans", "load", "limits")
 """What a document is of: the command that makes it. Ready questions add theirs (`ReadyAnswer.kind`)."""
 
+COMPARISON: Final = "comparison"
+"""What a document of Python alone is of: two results metric by metric."""
+
 
 class MetricShown(TypedDict):
     """A number with its 95 % interval (both ends null where it has none).

@@ -12,6 +12,7 @@ from ranksim.core.extras import imported
 from ranksim.inference.estimate import Estimate
 from ranksim.report import units
 from ranksim.report.answer import printed
+from ranksim.report.document import COMPARISON, as_text, document
 from ranksim.report.frames import (
     as_number,
     in_unit,
@@ -178,6 +179,13 @@ class MetricComparison(Sequence[Row]):
 
         drawn = as_svgs(self.plots if plots else (), self.plot)
         return tables_page(self._title(), self.notes, self._views(), drawn)
+
+    def to_json(self) -> str:
+        """Return the comparison as JSON text, of the kind `comparison`: all rows as `differences`."""
+        plain = document(
+            COMPARISON, self._title(), answer=self.notes[0], notes=self.remarks, tables=self.tables
+        )
+        return as_text(plain)
 
     def summary(self) -> str:
         """Return as text what changed."""

@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from ranksim.core.clock import HOUR, MINUTE
 from ranksim.core.errors import BadInput
@@ -12,6 +13,7 @@ from ranksim.core.money import MICRO_USD
 from ranksim.inference.counts import counted
 from ranksim.inference.differences import excess
 from ranksim.report.summary import run_views
+from ranksim.schema import schema
 from ranksim.twin.sim.histogram import Histogram
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.results import Result
@@ -377,6 +379,17 @@ def test_where_nothing_is_drawn_one_pair_is_sure() -> None:
     (row,) = compared = now.compare(then, "calls.total")
     assert (row["difference"], row["low"], row["pairs"]) == (70, None, 1)
     assert compared.notes[0] == "1 metric of 1 changed."
+
+
+def test_a_comparison_is_a_document_as_other_results_are() -> None:
+    first, second = result((20, 5), (30, 16)), result((20, 4), (30, 14))
+    compared = first.compare(second, ["refusals.total", "calls.total"])
+    plain = json.loads(compared.to_json())
+    assert list(plain) == list(json.loads(first.to_json()))[: len(plain)]
+    assert (plain["kind"], plain["title"]) == ("comparison", "quickstart (A) against quickstart (B)")
+    assert (plain["answer"], *plain["notes"]) == compared.notes
+    assert plain["tables"] == compared.tables
+    assert [error.message for error in Draft202012Validator(schema("result")).iter_errors(plain)] == []
 
 
 def test_a_comparison_is_of_what_both_have() -> None:
