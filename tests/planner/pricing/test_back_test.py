@@ -423,6 +423,27 @@ def test_what_no_scan_can_have_is_refused_where_it_stands(tmp_path: Path, scan: 
     assert str(error.value).startswith(f"{path}:5: accounts.acme.portfolio.scans[0].{sentence}")
 
 
+def test_a_plan_that_is_not_on_sale_is_refused_where_it_stands(tmp_path: Path) -> None:
+    (path := tmp_path / "accounts.yaml").write_text(
+        "accounts:\n  acme:\n    plan: starte\n    add_ons: {brief_pak: 1}\n"
+    )
+    recording = read_recording(EXAMPLES / "trace.jsonl")
+    near = "expected one of free, starter, pro, agency, or say where its customers go with --move "
+    near += "starte=PLAN; did you mean 'starter'?"
+    with pytest.raises(BadInput) as error:
+        back_test(recording, on(""), accounts=path)
+    assert str(error.value) == f"{path}:3: accounts.acme.plan: illustrative has no plan 'starte'; {near}"
+    with pytest.raises(BadInput, match=r"yaml:4: accounts\.acme\.add_ons: illustrative has no add-on"):
+        back_test(recording, on("pro"), accounts=path)
+    described = read_accounts(path)
+    with pytest.raises(BadInput, match=r"^accounts\.acme\.plan: illustrative has no plan"):
+        back_test(recording, on(""), accounts=described)
+    columns = columns_of(recording, accounts=described)
+    with pytest.raises(BadInput) as error:
+        back_test_columns(columns, on(""), compiled=False)
+    assert str(error.value).startswith(f"{columns.where}: accounts.acme.plan: illustrative has no plan")
+
+
 def test_a_day_that_is_not_in_the_calendar_is_refused_where_it_stands(tmp_path: Path) -> None:
     (log := tmp_path / "access.log").write_text(
         'host - - [30/Feb/2026:10:05:03 +0000] "GET / HTTP/1.1" 200 2\n'

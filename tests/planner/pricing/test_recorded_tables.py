@@ -23,7 +23,7 @@ from ranksim.core.callers.recordings import RecordingRule
 from ranksim.core.contract.facts import Decision
 from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.rows import UNSTATED
-from ranksim.planner.pricing.columns import Columns
+from ranksim.planner.pricing.columns import Columns, save_columns
 from ranksim.planner.pricing.importing import columns_of, recorded_outcome
 from ranksim.planner.pricing.recording import Recording, read_recording, read_rules
 
@@ -63,6 +63,17 @@ def same(made: Columns, expected: Columns) -> None:
     np.testing.assert_array_equal(*(np.concatenate(list(each.chunks())) for each in (made, expected)))
     assert made.accounts == expected.accounts
     assert sum(made.left_out.values()) == sum(expected.left_out.values())
+
+
+def test_columns_are_not_written_where_a_name_says_otherwise(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="Parquet needs the extra `plots`")
+    path = tmp_path / "calls.csv"
+    words = ["price", "import", str(EXAMPLES / "trace.jsonl"), "--columns", str(path)]
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "300"})
+    assert (result.exit_code, path.exists()) == (2, False)
+    assert "calls.csv: columns are written as Parquet; name the file calls.parquet" in result.output
+    with pytest.raises(BadInput, match="columns are written as Parquet"):
+        save_columns(columns_of(read_recording(EXAMPLES / "trace.jsonl")), path)
 
 
 def test_recordings_and_columns_are_short_when_printed() -> None:
@@ -377,7 +388,6 @@ def test_wrong_parquet_and_logs(tmp_path: Path) -> None:
 
 def test_columns_are_no_table(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="Parquet needs the extra `plots`")
-    from ranksim.planner.pricing.columns import save_columns
 
     path = tmp_path / "columns.parquet"
     save_columns(columns_of(read_recording(EXAMPLES / "trace.jsonl")), path, "salt")

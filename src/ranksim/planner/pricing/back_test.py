@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -52,11 +53,18 @@ class Accounts(Frozen):
 
 def read_accounts(path: str | Path) -> dict[str, RecordedAccount]:
     """Read the accounts of a file, which may be a whole scenario. Raises BadInput."""
+    return _accounts(_located_accounts(path))
+
+
+def _accounts(located: Located) -> dict[str, RecordedAccount]:
+    return dict(validate(Accounts, located).accounts)
+
+
+def _located_accounts(path: str | Path) -> Located:
     located = read_yaml(path, "accounts")
     if not isinstance(located.data, dict) or "accounts" not in located.data:
         raise BadInput(f"{path}: expected accounts by name, as in a scenario")
-    only = Located(located.where, {"accounts": located.data["accounts"]}, located.lines)
-    return dict(validate(Accounts, only).accounts)
+    return Located(located.where, {"accounts": located.data["accounts"]}, located.lines)
 
 
 MONEY = ("price", "add_ons", "revenue", "cost", "margin")
@@ -203,12 +211,16 @@ def back_test(
     base = policy_of(policy)
     if not isinstance(recording, Recording):
         recording = read_recording(recording)
+    located = None
     if isinstance(accounts, str | Path):
-        accounts = read_accounts(accounts)
+        located = _located_accounts(accounts)
+        accounts = _accounts(located)
     sides, terms, taken_over = recorded.running_alike(sides, demand := demand_of(demand))
     described = specs_of(recording, accounts or {}, keywords)
     replays = [
-        ReplayedService(recording, _served(described, side, bool(accounts)), selling(base, side.sold()), seed)
+        ReplayedService(
+            recording, _served(described, side, bool(accounts), located), selling(base, side.sold()), seed
+        )
         for side in sides
     ]
     left_out = Counter(recording.left_out)
@@ -251,10 +263,12 @@ def _outcomes(
         replay.finish()
 
 
-def _served(described: Mapping[str, AccountSpec], side: Side, stated: bool) -> dict[str, AccountSpec]:
+def _served(
+    described: Mapping[str, AccountSpec], side: Side, stated: bool, located: Located | None
+) -> dict[str, AccountSpec]:
     """Return the accounts of a side, each on its plan; `stated`: some are described by the user.
 
-    Raises BadInput for a plan that is not on sale.
+    They are in a file where they are `located`. Raises BadInput for a plan that is not on sale.
     """
     specs, sold = {}, side.sold()
     for name, spec in described.items():
@@ -264,10 +278,17 @@ def _served(described: Mapping[str, AccountSpec], side: Side, stated: bool) -> d
             if stated
             else "; give --plan, or name it in --accounts"
         )
-        plan = side.plan_of(spec, sold, unknown, f"accounts.{name}.add_ons")
+        plan = side.plan_of(spec, sold, unknown, partial(_place, located, name))
         specs[name] = spec.model_copy(update={"plan": plan})
     check_customers("move", side.moves, (spec.plan for spec in specs.values()))
     return specs
+
+
+def _place(located: Located | None, name: str, what: str) -> str:
+    """Return where a field of an account stands."""
+    if located is None:
+        return f"accounts.{name}.{what}"
+    return str(located.error("", "accounts", name, what)).removesuffix(": ")
 
 
 def _row(call: RecordedCall, results: Sequence[ReplayOutcome], replays: Sequence[ReplayedService]) -> Row:

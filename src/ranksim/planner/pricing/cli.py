@@ -284,15 +284,14 @@ def _of_calls(
     recording: Path, sides: Sides, policy: Path | None, seed: int, demand: "Demand", keywords: int,
     accounts: Path | None, rules: Path | None,
 ) -> "BackTest":  # fmt: skip
-    from ranksim.planner.pricing.back_test import back_test, read_accounts
+    from ranksim.planner.pricing.back_test import back_test
     from ranksim.planner.pricing.recording import read_recording, read_rules
 
     of = sides(accounts is not None)
-    described = None if accounts is None else read_accounts(accounts)
     with show_progress("serving recorded calls") as tell:
         calls = read_recording(recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.2))
         return back_test(
-            calls, of, accounts=described, policy=flags.policy_of_flag(policy), keywords=keywords, seed=seed,
+            calls, of, accounts=accounts, policy=flags.policy_of_flag(policy), keywords=keywords, seed=seed,
             demand=demand, progress=part(tell, 0.2, 1.0),
         )  # fmt: skip
 

@@ -124,6 +124,7 @@ def sold_under(columns: Columns, side: Side) -> tuple[Sold, ...]:
             f"{columns.where}: nobody says which plan account {account.name} is on; give --plan, or "
             "state it in --accounts and import again"
         )
-        sold.append(sold_of(side.plan_of(account.spec, catalogue, unknown, "add-ons"), account.spec.add_ons))
+        place = f"{columns.where}: accounts.{account.name}.{{}}".format
+        sold.append(sold_of(side.plan_of(account.spec, catalogue, unknown, place), account.spec.add_ons))
     check_customers("move", side.moves, (plan for plan, _ in sold))
     return tuple(sold)

@@ -59,6 +59,9 @@ COLUMNS = {
 }
 """The columns of a file and their types."""
 
+SUFFIXES = ("", ".parquet", ".pq")
+"""How the name of a file of columns may end."""
+
 KEPT = ("keys", "things", "start", "end", "calls", "left_out")
 """What a file says of all its calls, by the names of the fields of `Columns`."""
 
@@ -158,8 +161,9 @@ def save_columns(
     """Write columns as Parquet, accounts by their salted numbers; without a salt one is drawn, and forgotten.
 
     The number and the name of each account are written as CSV to `names`, to be kept apart from the columns.
-    Raises BadInput without pyarrow, and where files cannot be written.
+    Raises BadInput without pyarrow, for a path that names another format, and where files cannot be written.
     """
+    check_suffix(Path(path))
     parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
     arrow = imported("pyarrow", "columns need pyarrow", "plots")
     drawn = token_hex(16) if salt is None else salt
@@ -181,8 +185,21 @@ def save_columns(
         save_csv([{"number": number, "name": name} for name, number in number.items()], Path(names))
 
 
+def check_suffix(path: Path) -> None:
+    """Raise BadInput for a file of columns whose name says that it is something else than Parquet."""
+    if path.suffix not in SUFFIXES:
+        raise BadInput(
+            f"{path}: columns are written as Parquet; name the file {path.stem}.parquet (the answers of "
+            "ranksim price back-test are written as CSV with --csv)"
+        )
+
+
 def check_replaced(path: Path) -> None:
-    """Raise BadInput for a file that columns would replace, unless it has columns itself, or nothing."""
+    """Raise BadInput for a file that columns would replace, unless it has columns itself, or nothing.
+
+    And for a path that names another format.
+    """
+    check_suffix(path)
     parquet = imported("pyarrow.parquet", "columns need pyarrow", "plots")
     if not path.is_file() or not path.stat().st_size:
         return

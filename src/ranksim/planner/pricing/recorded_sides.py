@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -78,17 +78,18 @@ class Side:
         """The catalogue with customers moved."""
         return moved(self.catalogue, self.moves, self.catalogue.name)
 
-    def plan_of(self, spec: AccountSpec, sold: Catalogue, unknown: str, at: str) -> str:
-        """Return the plan that an account is served on, of those `sold`; `at` names its add-ons in errors.
+    def plan_of(self, spec: AccountSpec, sold: Catalogue, unknown: str, place: Callable[[str], str]) -> str:
+        """Return the plan that an account is served on, of those `sold`; `place` says where a field stands.
 
         Raises BadInput: with the message `unknown` if nobody says which plan it is, or for what is not sold.
         """
         plan = self.plan or spec.plan
         if not plan:
             raise BadInput(unknown)
-        check_plan(plan, sold, "plan", self.catalogue.name, movable=not self.plan)
+        at = "plan" if self.plan else place("plan")
+        check_plan(plan, sold, at, self.catalogue.name, movable=not self.plan)
         check_priced(sold, (plan,), "plan")
-        check_add_ons(spec.add_ons, sold, at, self.catalogue.name)
+        check_add_ons(spec.add_ons, sold, place("add_ons"), self.catalogue.name)
         return plan
 
     @property
