@@ -139,7 +139,7 @@ def test_a_scenario_is_answered_as_flags_are(tmp_path: Path) -> None:
     world = tmp_path / "world.yaml"
     world.write_text(
         "start: 2026-03-01\nlength: 1d\naccounts: {acme: {plan: agency, portfolio: {domains: 30, "
-        "keywords: 300, scans: [{engine_devices: [a, b, c, d]}]}}}\n",
+        "keywords: 300, scans: [{engine_devices: [a/b, a/c, a/d, a/e]}]}}}\n",
         encoding="utf-8",
     )
     _, by_flags, _ = told("fit", *COMMANDS["fit"].split(), "--json")

@@ -65,7 +65,7 @@ def uses(answer: Fit, plan: str = "pro") -> dict[str, LimitUse]:
 
 
 def test_a_portfolio_and_its_scenario_are_answered_alike() -> None:
-    scan = {"engine_devices": ["a", "b"], "geographies": ["US", "GB"]}
+    scan = {"engine_devices": ["a/desktop", "a/mobile"], "geographies": ["US", "GB"]}
     scenario = rs.Scenario.parse(
         "start: 0\nlength: 1d\naccounts: {acme: {plan: agency}}".replace("0", "2026-03-01", 1)
     )
@@ -663,3 +663,35 @@ def test_a_plan_that_fits_with_add_ons_breaks_with_them() -> None:
     answer = fit(scenario, growth=1)
     need = uses(answer)["keyword_brief_refreshes a week"]
     assert (need.now.exceeded, need.breaks_at) == (False, 4)
+
+
+@pytest.mark.parametrize(
+    ("sync", "slots", "pages"),
+    [
+        ({"keywords": 60}, 5 * 60 + 5 * 5 * 6, 5 * 60),  # of 40 words, up to 60
+        ({"first": "memory", "keywords": 25}, 5 * 65 + 5 * 5 * 2, 5 * 65),  # beside the 40
+        ({"keywords": 20}, 5 * 40 + 5 * 5 * 4, 5 * 40),
+    ],
+)
+def test_lists_that_a_client_first_fills_are_counted_full(
+    sync: dict[str, Any], slots: int, pages: int
+) -> None:
+    """Five domains of 40 words; in a March of five Mondays each replaces a tenth of what is known."""
+    scenario = rs.Scenario.model_validate(
+        {
+            "start": "2026-02-01T00:00:00Z",
+            "length": "59d",
+            "accounts": {"us": {"plan": "agency", "portfolio": {"domains": 5, "keywords": 40}}},
+            "clients": {
+                "sync": {"kind": "keyword_sync", "account": "us", "every": "week", "at": "04:00", **sync},
+                "ranks": {"kind": "schedule", "account": "us", "job": "rank_run", "at": "05:00"},
+            },
+        }
+    )
+    load, seen = workload_of(scenario), rs.run(scenario, seed=1)
+    counted = uses(fit(load, growth=1))
+    spent = 31 * pages * rs.Policy().catalogue.unit_costs.rank_run_page
+    assert seen.metric("slots.us.max_used").mean == slots == counted["keyword slots"].now.need
+    assert seen.metric("spend.us.max").mean == spent == counted["provider cost a month"].now.need
+    filled = [note for note in load.notes if "first fill lists" in note]
+    assert len(filled) == (pages > 5 * 40)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from ranksim.core.callers.portfolio import PortfolioSpec
-from ranksim.core.callers.programs import Programmed, Python
+from ranksim.core.callers.programs import KeywordSync, Programmed, Python
 from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork
 from ranksim.core.clock import (
     WEEK,
@@ -33,7 +33,14 @@ from ranksim.core.errors import BadInput, no_such
 from ranksim.planner.capacity.assumed import SIZED, no_rank_runs
 from ranksim.planner.capacity.bursts import least_gaps
 from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_done
-from ranksim.planner.capacity.tracked import active_scans, lists_by_host, parts_of_account
+from ranksim.planner.capacity.tracked import (
+    active_scans,
+    filled,
+    lists_by_host,
+    parts_of_account,
+    slots_of,
+    words_of,
+)
 from ranksim.planner.capacity.workload import (
     EVERY_MONTH,
     MONTH,
@@ -151,7 +158,13 @@ class OwnAccount:
             if {self.name, None} & set(client.owners)
         }
         sizes = {operation: getattr(self.given, what) for operation, what in SIZED.items()}
-        plans = {label: client.planned(self.parts, sizes) for label, client in self.clients.items()}
+        filling = [
+            client
+            for client in self.clients.values()
+            if isinstance(client, KeywordSync) and (at is None or client.starts.on(self.now) <= at)
+        ]
+        self.filled = filled(self.parts, () if "churn" in done else filling)
+        plans = {label: client.planned(self.filled, sizes) for label, client in self.clients.items()}
         self.uncounted = [label for label, plan in plans.items() if plan is None]
         self.recurring = [
             Recurring(label, client, plan.occasions, plan.work, plan.starts)
@@ -270,9 +283,9 @@ class OwnAccount:
         edges -= {1, EVERY_MONTH.stop}
         load = Workload(
             domains=self.domains,
-            keywords=sum(part.domains * part.keywords for part in self.parts),
+            keywords=words_of(self.filled),
             each=max(part.each for part in self.parts),
-            slots=sum(part.domains * part.slots for part in self.parts),
+            slots=slots_of(self.filled),
             pairings=max((len(scan.engine_devices) for scan in scans), default=1),
             geographies=max((len(scan.geographies) for scan in scans), default=1),
             work=work,
@@ -317,7 +330,7 @@ class OwnAccount:
                         first, client.most(start), client.months(start),
                         (begun + first) % WEEK if period == WEEK else None,
                     )  # fmt: skip
-        for part in self.parts:
+        for part in self.filled:
             for own in work_done(self.given, part.domains, part.keywords, part.each, part.slots):
                 if own.operation in replaced:
                     yield own
@@ -453,7 +466,7 @@ class OwnAccount:
     @property
     def slots_left(self) -> int:
         """Slots that neither are used by what is tracked nor held; below 0 where they are too few."""
-        return self.plan.slot_limit - self.load.slots - self.held
+        return self.plan.slot_limit - slots_of(self.parts) - self.held
 
     def room_for_words(self, to_come: int = 0) -> str:
         """Say for how many more words there are slots, beside those `to_come` for what is replaced."""
@@ -472,10 +485,8 @@ class OwnAccount:
             words += ", if none of them is replaced"
         if left < 0:
             words = f"{units.many(-left, 'slot')} are lacking, and additions are refused"
-        return (
-            f"Of the {self.plan.slot_limit:,} slots of the plan {self.plan.name} {self.load.slots:,} are used"
-            f"{held}: {words}."
-        )
+        used = f"{slots_of(self.parts):,} are used{held}"
+        return f"Of the {self.plan.slot_limit:,} slots of the plan {self.plan.name} {used}: {words}."
 
     def jobs(self) -> dict[JobLabel, int]:
         """Return how many jobs of each kind one occasion starts at most, as long as it may be spread over."""
@@ -544,6 +555,11 @@ def _notes_of(account: OwnAccount, work: Sequence[PlannedWork]) -> Iterator[str]
         if what and what not in account.done:
             size = getattr(account.given, what)
             yield f"A {operation} is taken to have {size} {what}: no scenario says it, --{what} does."
+    if more := words_of(account.filled) - words_of(account.parts):
+        syncs = [name for name, client in account.clients.items() if isinstance(client, KeywordSync)]
+        slots = units.many(slots_of(account.filled) - slots_of(account.parts), "slot")
+        words = f"{units.many(more, 'word')} in {slots}"
+        yield f"Counted as tracked, as clients first fill lists with them: {words} ({', '.join(syncs)})."
     yield from _taken(account)
     yield from _bounds(account)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TypeAlias
 
 from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec, ScanSpec, SiteSpec
+from ranksim.core.callers.programs import KeywordSync
 from ranksim.core.callers.programs.client import TrackedPart
 from ranksim.planner.capacity.sync import dealt
 
@@ -33,6 +34,31 @@ def parts_of_account(name: str, account: AccountSpec) -> list[TrackedPart]:
         hosts = tuple(host for host, _ in alike)
         parts.append(TrackedPart(len(hosts), keywords, each, slots, hosts))
     return parts
+
+
+def slots_of(parts: Sequence[TrackedPart]) -> int:
+    """Return how many slots all domains of some parts take."""
+    return sum(part.domains * part.slots for part in parts)
+
+
+def words_of(parts: Sequence[TrackedPart]) -> int:
+    """Return how many words they track."""
+    return sum(part.domains * part.keywords for part in parts)
+
+
+def filled(parts: Sequence[TrackedPart], clients: Sequence[KeywordSync]) -> list[TrackedPart]:
+    """Return parts of an account as they are once some clients have first filled their lists.
+
+    One that keeps a memory adds its `keywords` beside those there are, another fills up to them.
+    """
+    beside = sum(client.keywords for client in clients if client.first == "memory")
+    most = max((client.keywords for client in clients if client.first == "list"), default=0)
+
+    def filled_up(part: TrackedPart) -> TrackedPart:
+        more = max(beside, most - part.keywords)
+        return part._replace(keywords=part.keywords + more, slots=part.slots + more * part.each)
+
+    return [filled_up(part) for part in parts]
 
 
 def active_scans(account: AccountSpec) -> list[ScanSpec]:
