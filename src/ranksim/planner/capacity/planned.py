@@ -38,8 +38,8 @@ from ranksim.planner.capacity.tracked import (
     filled,
     lists_by_host,
     parts_of_account,
-    slots_of,
-    words_of,
+    tracked_slots,
+    tracked_words,
 )
 from ranksim.planner.capacity.workload import (
     EVERY_MONTH,
@@ -283,9 +283,9 @@ class OwnAccount:
         edges -= {1, EVERY_MONTH.stop}
         load = Workload(
             domains=self.domains,
-            keywords=words_of(self.filled),
+            keywords=tracked_words(self.filled),
             each=max(part.each for part in self.parts),
-            slots=slots_of(self.filled),
+            slots=tracked_slots(self.filled),
             pairings=max((len(scan.engine_devices) for scan in scans), default=1),
             geographies=max((len(scan.geographies) for scan in scans), default=1),
             work=work,
@@ -466,7 +466,7 @@ class OwnAccount:
     @property
     def slots_left(self) -> int:
         """Slots that neither are used by what is tracked nor held; below 0 where they are too few."""
-        return self.plan.slot_limit - slots_of(self.parts) - self.held
+        return self.plan.slot_limit - tracked_slots(self.parts) - self.held
 
     def room_for_words(self, to_come: int = 0) -> str:
         """Say for how many more words there are slots, beside those `to_come` for what is replaced."""
@@ -485,7 +485,7 @@ class OwnAccount:
             words += ", if none of them is replaced"
         if left < 0:
             words = f"{units.many(-left, 'slot')} are lacking, and additions are refused"
-        used = f"{slots_of(self.parts):,} are used{held}"
+        used = f"{tracked_slots(self.parts):,} are used{held}"
         return f"Of the {self.plan.slot_limit:,} slots of the plan {self.plan.name} {used}: {words}."
 
     def jobs(self) -> dict[JobLabel, int]:
@@ -555,9 +555,9 @@ def _notes_of(account: OwnAccount, work: Sequence[PlannedWork]) -> Iterator[str]
         if what and what not in account.done:
             size = getattr(account.given, what)
             yield f"A {operation} is taken to have {size} {what}: no scenario says it, --{what} does."
-    if more := words_of(account.filled) - words_of(account.parts):
+    if more := tracked_words(account.filled) - tracked_words(account.parts):
         syncs = [name for name, client in account.clients.items() if isinstance(client, KeywordSync)]
-        slots = units.many(slots_of(account.filled) - slots_of(account.parts), "slot")
+        slots = units.many(tracked_slots(account.filled) - tracked_slots(account.parts), "slot")
         words = f"{units.many(more, 'word')} in {slots}"
         yield f"Counted as tracked, as clients first fill lists with them: {words} ({', '.join(syncs)})."
     yield from _taken(account)

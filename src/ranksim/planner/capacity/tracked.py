@@ -36,12 +36,12 @@ def parts_of_account(name: str, account: AccountSpec) -> list[TrackedPart]:
     return parts
 
 
-def slots_of(parts: Sequence[TrackedPart]) -> int:
+def tracked_slots(parts: Sequence[TrackedPart]) -> int:
     """Return how many slots all domains of some parts take."""
     return sum(part.domains * part.slots for part in parts)
 
 
-def words_of(parts: Sequence[TrackedPart]) -> int:
+def tracked_words(parts: Sequence[TrackedPart]) -> int:
     """Return how many words they track."""
     return sum(part.domains * part.keywords for part in parts)
 

@@ -83,7 +83,7 @@ def _tracked(
     own: "OwnAccount", keywords: int | None, pairings: int | None, geographies: int | None
 ) -> tuple[int, int, int, tuple[str, ...]]:
     """Return what an account tracks, in words of one size, where flags do not say it, and notes on that."""
-    from ranksim.planner.capacity.tracked import slots_of
+    from ranksim.planner.capacity.tracked import tracked_slots
 
     notes: tuple[str, ...] = ()
     if pairings is None and geographies is None:
@@ -91,5 +91,5 @@ def _tracked(
         if len(own.sizes) > 1:
             notes = (f"Added words are taken to have {pairings} slots each. {own.room_for_words()}",)
     each = (pairings or 1) * (geographies or 1)
-    words = -(-slots_of(own.parts) // each) if keywords is None else keywords
+    words = -(-tracked_slots(own.parts) // each) if keywords is None else keywords
     return words, pairings or 1, geographies or 1, notes

@@ -51,7 +51,7 @@ def sync(
     from ranksim.planner.capacity.common import expect, micros
     from ranksim.planner.capacity.own_sync import occasion_of, slots_to_come
     from ranksim.planner.capacity.sync import Sync, dealt, sync_time
-    from ranksim.planner.capacity.tracked import words_of
+    from ranksim.planner.capacity.tracked import tracked_words
     from ranksim.twin.sim.scenario_fields import scenario_notes
 
     own, used = own_of(scenario, account, policy, simulate=False)
@@ -63,7 +63,7 @@ def sync(
         answer = sync_time(occasion.sync, used)
     else:
         if own is not None and keywords is None:
-            keywords, each = words_of(own.parts), own.lists
+            keywords, each = tracked_words(own.parts), own.lists
         else:
             each = dealt(wanted("keywords", keywords), lists)
         batch = 100 if batch is None else batch
