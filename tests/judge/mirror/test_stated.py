@@ -97,8 +97,8 @@ def test_an_access_log_makes_a_twin_that_can_be_run_fitted_and_priced(
         ("capacity", "fit", "--scenario", out / "world.yaml"),
         ("price", "compare", "--scenario", out / "world.yaml", "--b", "illustrative", "--replications", 2),
     ):
-        said = ask(*question)
-        assert "that account is on plan agency, and its terms" in said, question
+        answer = ask(*question)
+        assert "that account is on plan agency, and its terms" in answer, question
 
 
 @pytest.mark.slow
@@ -141,12 +141,12 @@ def test_calls_without_keys_and_accounts_that_are_shown_need_no_plan(
     ask("trace", "import", log, "--out", trace)
     keyless = ask("mirror", "--trace", trace, "--plan", "pro", "--out", tmp_path / "twin", code=2)
     assert "expected calls with a key that the header declares, found none" in keyless
-    shown = {"data": {"id": "acct_1", "name": "acme", "plan": "pro"}}
+    account = {"data": {"id": "acct_1", "name": "acme", "plan": "pro"}}
     header = {"ranksim_trace": 1, "keys": {"main": {}}}
     read = {
         "kind": "exchange", "id": "1", "sent": 1_000_000, "received": 1_000_001, "operations": [],
         "method": "GET", "path": "/v1/account", "status": 200, "api_key": "main",
-        "response": json.dumps(shown),
+        "response": json.dumps(account),
     }  # fmt: skip
     trace.write_text(json.dumps(header) + "\n" + json.dumps(read) + "\n", encoding="utf-8")
     assert not read_recorded(trace).reading.accounts[0].assumed

@@ -180,11 +180,11 @@ def with_packs(own: FleetResult, threads: int = 1, compiled: bool | None = None)
 def _still_refused(again: FleetResult, before: Integers) -> Integers:
     """The first outcome that each account met all the same, which had some `before` without add-ons."""
     outcomes, was = again.counts.sum(axis=1), before.sum(axis=1)
-    met = outcomes > 0
-    met[:, [Decision.GRANTED, Decision.JOINED, LIMITED]] = False
-    met[:, Decision.COOLDOWN_ACTIVE] = (outcomes > was)[:, Decision.COOLDOWN_ACTIVE]
-    met[:, Decision.SLOT_LIMIT_EXCEEDED] |= ~again.accounts["enough"] & ~met[:, LIFTED].any(axis=1)
-    return np.asarray(met.argmax(axis=1))
+    refused = outcomes > 0
+    refused[:, [Decision.GRANTED, Decision.JOINED, LIMITED]] = False
+    refused[:, Decision.COOLDOWN_ACTIVE] = (outcomes > was)[:, Decision.COOLDOWN_ACTIVE]
+    refused[:, Decision.SLOT_LIMIT_EXCEEDED] |= ~again.accounts["enough"] & ~refused[:, LIFTED].any(axis=1)
+    return np.asarray(refused.argmax(axis=1))
 
 
 def _add_ons_needed(side: str, plan: str, sold: Catalogue, packs: Packed, of: Flags) -> Iterator[Need]:
