@@ -36,11 +36,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def plot(tables: Tables, name: str, ax: Axes | None = None) -> Axes:
-    """Draw one plot of `PLOTS` and return its Axes; without `ax` on a figure of its own.
+def plot(tables: Tables, name: str = "", ax: Axes | None = None) -> Axes:
+    """Draw one plot of `PLOTS`, the first `drawable` one unless named; without `ax` on a figure of its own.
 
     Panels stand within the Axes. Raises BadInput for a plot that there is not, without rows or matplotlib.
     """
+    if not name:
+        name = next(iter(drawable(tables)), "")
+    if not name:
+        raise BadInput("plot: this result has nothing to draw; `frame()` has its numbers")
     if name not in PLOTS:
         raise BadInput(f"plot: expected {one_among(drawable(tables) or PLOTS, name)}")
     if not tables.get(PLOTS[name].table):

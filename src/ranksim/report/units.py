@@ -72,6 +72,11 @@ def many(number: Number, noun: str) -> str:
     return f"{text} {noun}{'' if text == '1' else 's'}"
 
 
+def indefinite(noun: str) -> str:
+    """A thing in words, by its first letter: a crawl job, an ai_scan job."""
+    return f"a{'n' if noun[:1] in tuple('aeio') else ''} {noun}"
+
+
 def level(value: Number) -> str:
     """A confidence, a target or a risk as it was asked for, not rounded: 95 %, 99.95 %."""
     return f"{100 * value:.10g} %"

@@ -26,6 +26,7 @@ def test_a_tornado_puts_the_greatest_swing_first(study: Make) -> None:
         ("toy.second", 0.0, 2.0, 2.0),
         ("toy.third", 0.0, 1.0, 1.0),
     ]
+    assert repr(result) == "<StudyResult of 'study': tornado of 2 metrics and 3 parameters>"
     assert {row["base"] for row in rows} == {0.75}
     assert {row["swing"] for row in result.tables["tornado"] if row["metric"] == "level"} == {0.0}
 

@@ -23,8 +23,16 @@ from ranksim.report import units
 from ranksim.report.figure import BLUE
 from ranksim.report.heading import answer_of
 from ranksim.report.measured import MetricComparison, MetricEstimate
+from ranksim.report.plots import plot
 
 FILE = Path(__file__).parents[3] / "scenarios" / "quickstart.yaml"
+CRAWLS = rs.Scenario.parse("""
+scenario: 1
+start: 2026-03-01T00:00:00Z
+length: 1d
+accounts: {acme: {plan: pro, portfolio: {domains: 1}}}
+clients: {crawls: {kind: schedule, account: acme, job: crawl, every: day}}
+""")
 POPULATION = FILE.parents[1] / "examples" / "pricing" / "population.yaml"
 
 
@@ -294,9 +302,15 @@ def test_an_estimate_has_its_value_in_its_unit(result: rs.Result) -> None:
     assert wait.interval == (None, None)
 
 
-def test_without_a_name_a_result_gives_its_totals_and_timeline(result: rs.Result) -> None:
+def test_without_a_name_a_result_gives_its_totals_and_the_first_of_its_plots(result: rs.Result) -> None:
     assert result.frame().equals(result.totals)
+    assert result.plots[0] == "timeline"
     assert result.plot().get_title() == result.plot("timeline").get_title()
+    crawls = rs.run(CRAWLS)
+    assert "timeline" not in crawls.plots
+    assert crawls.plot().get_title() == crawls.plot(crawls.plots[0]).get_title()
+    with pytest.raises(BadInput, match=r"this result has nothing to draw; `frame\(\)` has its numbers"):
+        plot({})
 
 
 def test_a_metric_is_a_number_in_seconds_dollars_or_as_it_is(result: rs.Result) -> None:

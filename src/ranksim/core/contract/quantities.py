@@ -6,6 +6,7 @@ both are text with a unit, so that no file can be read with the wrong one.
 
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from statistics import NormalDist
 from typing import Annotated, Any, Literal, Self
 
@@ -46,7 +47,9 @@ def _read_instant(value: Any, info: ValidationInfo) -> Any:
         return clock.instant(value)
     if _is_integer(value) and info.mode == "python":
         return value
-    raise ValueError(f"write an instant such as '2026-01-31T09:00:00Z', found {value!r}")
+    naive = isinstance(value, datetime) and value.tzinfo is None and repr(value) != "NaT"
+    zone = ", which has no time zone; give it one, such as UTC" if naive else ""
+    raise ValueError(f"write an instant such as '2026-01-31T09:00:00Z', found {value!r}{zone}")
 
 
 def _read_money(value: Any, info: ValidationInfo) -> Any:

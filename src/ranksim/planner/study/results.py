@@ -66,6 +66,10 @@ class StudyResult(ReadyAnswer):
     def __repr__(self) -> str:
         metrics = len({row["metric"] for row in self._tables["points"]})
         about = [many(len(self.points), "point"), many(metrics, "metric")] if self.points else []
+        for method in ("tornado", "sobol"):
+            if rows := self._tables[method]:
+                sizes = (many(len({row[of] for row in rows}), of) for of in ("metric", "parameter"))
+                about.append(f"{method} of {' and '.join(sizes)}")
         about += [f"goal {row['status']}: {row['answer']}" for row in self._tables["goals"]]
         about += [many(len(self.failures), "failure")] if self.failures else []
         return f"<StudyResult of {self.study.spec.name!r}: {', '.join(about)}>"

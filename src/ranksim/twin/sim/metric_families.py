@@ -129,7 +129,7 @@ JOBS = {
     "started": Metric("{name} job* ~ started"),
     "done": Metric("{name} job* ~ done"),
     "failed": Metric("{name} job* failed"),
-    "joined": Metric("call* ~ joined to a {name} job under way"),
+    "joined": Metric("call* ~ joined to {name} jobs under way"),
     "max_waiting": Metric("{name} job* waited at once at most"),
     "mean_waiting": Metric(
         "mean number of {name} jobs that wait",

@@ -324,8 +324,11 @@ class Result:
         """The names of the plots of what was used. Raises BadInput without matplotlib."""
         return tuple(_drawing().drawable(self.tables))
 
-    def plot(self, name: str = "timeline", ax: Axes | None = None) -> Axes:
-        """Draw a plot, such as slots. Raises BadInput when there is no such plot, or no matplotlib."""
+    def plot(self, name: str = "", ax: Axes | None = None) -> Axes:
+        """Draw one of `plots`, the first unless it is named.
+
+        Raises BadInput when there is no such plot, or no matplotlib.
+        """
         plot: Callable[..., Axes] = _drawing().plot
         return plot(self.tables, name, ax=ax)
 

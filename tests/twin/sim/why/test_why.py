@@ -436,6 +436,7 @@ def test_a_change_that_does_no_more_than_none_is_not_named() -> None:
     [
         ("jobs.rank_run.wait.max > 10m", 669_000_000, "a rank_run job waits more than 10m (11m9s)"),
         ("jobs.rank_run.wait.max", 9_000_000, "a rank_run job waits (9s)"),
+        ("jobs.ai_scan.wait.max", 9_000_000, "an ai_scan job waits (9s)"),
         ("endpoints.four.lost", 4, "receiver four loses 4 events"),
         ("endpoints.four.delay.max > 1h", 7_200_000_000, "endpoints.four.delay.max is more than 1h (2h)"),
         ("jobs.crawl.failed", 2, "jobs.crawl.failed is not 0 (2)"),

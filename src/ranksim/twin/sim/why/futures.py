@@ -99,7 +99,7 @@ class Question:
         reached = write_number(value, unit)
         more = f" more than {write_number(self.bound, unit)}" if self.bound else ""
         if self.waiting:
-            return f"a {self.waiting} job waits{more} ({reached})"
+            return f"{units.indefinite(self.waiting)} job waits{more} ({reached})"
         if self.receiver and field.startswith("lost"):
             return f"receiver {self.receiver} loses {units.many(int(value), 'event')}"
         return f"{self.metric} is{more or ' not 0'} ({reached})"
@@ -242,9 +242,10 @@ class Diary(ReplicationTally):
         for event in events:
             match event:
                 case JobStarted():
-                    self.happenings.append(Happening(event.at, f"a {event.kind} job starts"))
+                    self.happenings.append(Happening(event.at, f"{units.indefinite(event.kind)} job starts"))
                 case JobEnded():
-                    self.happenings.append(Happening(event.at, f"a {event.kind} job is {event.outcome}"))
+                    text = f"{units.indefinite(event.kind)} job is {event.outcome}"
+                    self.happenings.append(Happening(event.at, text))
                 case EndpointDisabled():
                     self._write(event, "the endpoint of receiver {} is disabled")
                 case DeliverySuppressed(by_account=False):
