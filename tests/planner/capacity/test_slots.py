@@ -9,7 +9,7 @@ import pytest
 
 from ranksim.core.clock import DAY, instant
 from ranksim.core.errors import BadInput
-from ranksim.planner.capacity.slots import Churn, month_lengths, slot_use
+from ranksim.planner.capacity.slots import Churn, SlotChange, month_lengths, slot_use
 from ranksim.planner.capacity.slots_world import simulate_slot_use
 
 MARCH = instant("2026-03-01T00:00:00Z")
@@ -136,3 +136,40 @@ def test_it_draws_a_single_world_without_interval_and_a_portfolio_that_is_full()
 def test_rows_are_plain() -> None:
     row = slot_use(Churn(40), 100, start=MARCH, days=1).rows()[0]
     assert row["t"] == MARCH + DAY
+
+
+OTHERS = (
+    SlotChange(MARCH + 2 * DAY, 30, 30),
+    SlotChange(MARCH + 9 * DAY, 50, 20),
+    SlotChange(MARCH + 33 * DAY, 30, 30),
+)
+"""Slots that something else takes: 110 to come, of which 30 stay beyond the month."""
+
+
+def test_what_else_an_account_adds_takes_slots_to_the_end_of_the_month() -> None:
+    answer = slot_use(Churn(40, 2, 2, adds=1, law="fixed"), 480, start=MARCH, days=40, others=OTHERS)
+    used = [day.used_mean for day in answer.days]
+    assert (answer.to_come, answer.room) == (80, (480 - 160 - 80) // 4)
+    assert (used[1], used[2], used[9], used[30]) == (168, 172 + 30, 200 + 80, 284 + 80)
+    assert (used[31], used[33]) == (288 + 30, 296 + 60)  # from 1 April on what was removed is free
+    assert [day.refused_by for day in answer.days] == [0] * 40
+
+
+@pytest.mark.parametrize("limit", [480, 364, 363, 300])
+def test_simulated_accounts_agree_on_what_else_is_added(limit: int) -> None:
+    churn = Churn(40, 2, 2, adds=1, law="fixed")
+    answer = simulate_slot_use(churn, limit, start=MARCH, days=40, replications=1, others=OTHERS)
+    for day in answer.days:
+        assert day.observed_used is not None
+        assert day.observed_refused is not None
+        assert day.observed_refused.mean == day.refused_by, day
+        if not day.refused_by:
+            assert day.observed_used.mean == day.used_mean, day
+        assert day.used_mean <= limit
+
+
+def test_what_else_is_added_may_not_fit() -> None:
+    """The day is told on which nothing is refused but what others add; then the slots are full."""
+    answer = slot_use(Churn(40, adds=0), 60, start=MARCH, days=20, others=OTHERS)
+    assert [day.refused_by for day in answer.days] == [0, 0, *[1] * 18]
+    assert (answer.room, answer.days[1].used_mean, answer.days[19].used_mean) == (0, 40, 60)

@@ -19,6 +19,7 @@ from ranksim.core.rules.windows import NAMES
 from ranksim.planner.capacity.own_sync import occasion_of, slots_to_come
 from ranksim.planner.capacity.planned import OwnAccount
 from ranksim.planner.capacity.sync import Sync, eager, rate_window_of, sync_time
+from ranksim.planner.capacity.tracked import tracked_slots
 from ranksim.twin.sim.world import World
 
 SYNC = {"kind": "keyword_sync", "account": "acme", "every": "week", "weekday": "monday", "at": "08:00"}
@@ -263,10 +264,28 @@ def test_requests_refusals_and_time_are_those_of_the_world(scenario: rs.Scenario
 def test_slots_to_come_are_those_of_the_world(scenario: rs.Scenario) -> None:
     """What is used when the billing month ends is what is tracked at first and what comes until then."""
     own = OwnAccount(scenario)
-    used = own.load.slots + slots_to_come(own)
+    used = tracked_slots(own.parts) + slots_to_come(own)
     month = scenario.model_copy(update={"length": billing_month(own.anchor, own.now)[1] - own.now})
     assert rs.run(month, seed=1).metric("slots.acme.max_used").mean == used
     for slots, refused in ((used, False), (used - 1, True)):
-        if slots >= own.load.slots:
+        if slots >= tracked_slots(own.parts):
             seen = rs.run(month.changed({SLOTS: slots}), seed=1)
             assert bool(seen.metric("refusals.slot_limit_exceeded").mean) is refused
+
+
+@pytest.mark.parametrize(("beside", "refused"), [(625, False), (626, True)])
+def test_as_many_fresh_words_fit_beside_the_sync_as_in_a_run(
+    tmp_path: Any, beside: int, refused: bool
+) -> None:
+    """Words that come on 4 March, when the sync has read its lists, and are none of those it replaces."""
+    words = {"at": "3d", "do": "add_keywords", "account": "acme", "domain": "0.large", "count": beside}
+    seen = rs.run(weekly(timeline=(words,)), seed=1)
+    assert bool(seen.metric("refusals.slot_limit_exceeded").mean) is refused
+    path = tmp_path / "world.yaml"
+    path.write_text(json.dumps(weekly().model_dump(mode="json", exclude_unset=True)), encoding="utf-8")
+    command = ["capacity", "slots", "--scenario", str(path), "--adds", "0", "--law", "fixed", "--json"]
+    result = CliRunner().invoke(app, command)
+    answer = json.loads(result.stdout)
+    assert answer["answer"].startswith("625 fresh words fit; by day 31")
+    used = [day["used_mean"] for day in answer["tables"]["answer"]]
+    assert (used[0], used[1], used[30]) == (1_500, 1_575, 1_875)

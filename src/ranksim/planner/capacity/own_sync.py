@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranksim.core.callers.programs import KeywordSync
 from ranksim.core.clock import Micros, billing_month
 from ranksim.planner.capacity.planned import Recurring
+from ranksim.planner.capacity.slots import SlotChange
 from ranksim.planner.capacity.sync import Sync
 from ranksim.planner.capacity.tracked import lists_by_host
 
@@ -62,14 +63,19 @@ def slots_to_come(own: OwnAccount) -> int:
 
     Removed words hold theirs until then (S26), so each word that is added takes slots that nothing frees.
     """
-    end, slots = billing_month(own.anchor, own.now)[1], 0
+    return sum(change.added for change in slot_changes(own, own.now, billing_month(own.anchor, own.now)[1]))
+
+
+def slot_changes(own: OwnAccount, begin: Micros, end: Micros) -> Iterator[SlotChange]:
+    """Yield what each occasion of a time (µs) does to the slots of an account, client by client."""
     for _, client, recurring in _syncing(own):
-        begin = max(own.now, client.starts.on(own.now))
-        stop = end if client.stops is None else min(end, client.stops.on(own.now))
-        occasions = len(list(recurring.occasions.times(begin, stop)))
-        for words, each in _domains(own):
-            slots += each * sum(added for _, added in islice(client.changes(words), occasions))
-    return slots
+        starts = max(begin, client.starts.on(own.now))
+        stops = end if client.stops is None else min(end, client.stops.on(own.now))
+        domains = [(each, client.changes(words)) for words, each in _domains(own)]
+        for at in recurring.occasions.times(starts, stops):
+            changes = [(each, next(changes)) for each, changes in domains]
+            added = sum(each * added for each, (_, added) in changes)
+            yield SlotChange(at, added, sum(each * removed for each, (removed, _) in changes))
 
 
 def _syncing(own: OwnAccount) -> Iterator[tuple[str, KeywordSync, Recurring]]:

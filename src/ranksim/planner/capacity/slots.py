@@ -8,10 +8,12 @@ holds drop, and the next begins with what is still tracked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +90,14 @@ class Churn:
         return self.pairings * self.geographies
 
 
+class SlotChange(NamedTuple):
+    """What else an account does at an instant (µs): slots of words that are added, and that are removed."""
+
+    at: Micros
+    added: int
+    removed: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class SlotDay:
     """The end of one day: slots used, and the chance that an addition has been refused by then.
@@ -109,7 +119,10 @@ class SlotDay:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SlotUse(ReadyAnswer):
-    """The answer: slot use and chance of refusal by day, under a limit of so many slots."""
+    """The answer: slot use and chance of refusal by day, under a limit of so many slots.
+
+    `to_come` are slots that the account takes besides in the first month, from the first day on.
+    """
 
     kind = "capacity slots"
     title = "How slots fill"
@@ -120,11 +133,13 @@ class SlotUse(ReadyAnswer):
     limit: int
     days: tuple[SlotDay, ...]
     notes: tuple[str, ...] = ()
+    to_come: int = 0
 
     @property
     def room(self) -> int:
         """Fresh words that fit before the first refusal of the first month."""
-        return (self.limit - self.churn.held) // self.churn.slots_per_keyword - self.churn.keywords
+        left = self.limit - self.churn.held - self.to_come
+        return max(0, left // self.churn.slots_per_keyword - self.churn.keywords)
 
     @property
     def sentence(self) -> str:
@@ -164,13 +179,15 @@ def slot_use(
     start: Micros | str = 0,
     days: int = 31,
     anchor: Micros | None = None,
+    others: Sequence[SlotChange] = (),
 ) -> SlotUse:
     """Compute slot use and the chance of a refusal by the end of each day.
 
     The account's billing months begin at `start` (U51; µs, or text such as "2026-03-01"), or are counted from
     an `anchor`, so that `start` lies in one of them: days are then those of that month, and the first is the
     one that `start` lies in. Words are added one request at a time, and one that does not fit is refused and
-    forgotten. Exact for the law of the churn
+    forgotten. What `others` add, as a keyword sync does, comes first on its day; once something of it does
+    not fit, the slots are taken to be full to the end of the month. Exact for the law of the churn
     but for one thing: removals never outnumber the words there are, which is minded at the end of each month
     only. Raises BadInput.
     """
@@ -189,27 +206,35 @@ def slot_use(
         churn.keywords,
     )
     months = list(month_lengths(start, days, anchor))
+    slot_days = islice(_slot_days(churn, limit, start, months, others), days)
+    to_come = sum(change.added for change in others if 0 <= change.at - start < months[0] * DAY)
+    return SlotUse(churn, limit, tuple(slot_days), to_come=to_come)
+
+
+def _slot_days(
+    churn: Churn, limit: int, start: Micros, months: Sequence[int], others: Sequence[SlotChange]
+) -> Iterator[SlotDay]:
+    """Yield the days of months of such lengths; words are followed anew from each day on that takes more."""
+    each, law, added, removed = churn.slots_per_keyword, churn.law, Counter[int](), Counter[int]()
+    for change in others:
+        added[(change.at - start) // DAY] += change.added
+        removed[(change.at - start) // DAY] += change.removed
     # More words than anybody will ever come to need no room in the tables.
-    enough = churn.keywords + len(chances(churn.law, churn.adds * sum(months), limit // each))
-    everyone = np.zeros(churn.keywords + 1)
-    everyone[churn.keywords] = 1.0
-    unrefused = everyone.copy()
-    slot_days: list[SlotDay] = []
+    enough = churn.keywords + len(chances(law, churn.adds * sum(months), limit // each))
+    words, beside, held, begin = _Words.of(churn.keywords), churn.held, churn.held, 0
     for length in months:
-        most = min((limit - held) // each, enough)
-        everyone, unrefused = (_with_room(words, most) for words in (everyone, unrefused))
-        for elapsed in range(1, length + 1):
-            fresh = chances(churn.law, churn.adds * elapsed, most)
-            used = _added(everyone, fresh)
-            refused_by = 1.0 - float(_without_refusal(unrefused, fresh).sum())
-            if len(slot_days) < days:
-                slot_days.append(_day(len(slot_days) + 1, start, used, each, held, refused_by))
-        fresh = chances(churn.law, churn.adds * length, most)
-        dropped = chances(churn.law, churn.removals * length, most)
-        everyone = _removed(_added(everyone, fresh), dropped)
-        unrefused = _removed(_without_refusal(unrefused, fresh), dropped)
-        held = 0
-    return SlotUse(churn, limit, tuple(slot_days))
+        since, most = begin, max(-1, min((limit - beside) // each, enough))
+        now = words = words.with_room(most)
+        begin += length
+        for day in range(since, begin):
+            if added[day]:
+                words, since = now, day
+                beside, held = beside + added[day], held + removed[day]
+                most = max(-1, min((limit - beside) // each, enough))
+            now = words.with_fresh(chances(law, churn.adds * (day + 1 - since), most), most)
+            yield _day(day + 1, start, now, each, beside, limit)
+        words = now.without(chances(law, churn.removals * length, len(now.everyone) - 1))
+        beside, held = beside - held, 0
 
 
 def day_of_month(start: Micros, anchor: Micros | None) -> tuple[Micros, Micros]:
@@ -262,23 +287,40 @@ def _convolved(words: Chances, others: Chances) -> Chances:
     return _without_dust(total)
 
 
-def _with_room(words: Chances, most: int) -> Chances:
-    """The words of a month in which so many fit."""
-    return np.pad(words, (0, max(0, most + 1 - len(words))))
+class _Words(NamedTuple):
+    """The chance of each number of words: over all histories, and those in which nothing was refused."""
+
+    everyone: Chances
+    unrefused: Chances
+
+    @classmethod
+    def of(cls, words: int) -> _Words:
+        """So many words for sure."""
+        sure = np.zeros(words + 1)
+        sure[words] = 1.0
+        return cls(sure, sure)
+
+    def with_room(self, most: int) -> _Words:
+        """The words of a month in which so many fit."""
+        return _Words._make(np.pad(words, (0, max(0, most + 1 - len(words)))) for words in self)
+
+    def with_fresh(self, fresh: Chances, most: int) -> _Words:
+        """The words after additions, of which those beyond so many are refused."""
+        return _Words(_added(self.everyone, fresh, most), _convolved(self.unrefused, fresh)[: most + 1])
+
+    def without(self, dropped: Chances) -> _Words:
+        """The words after removals."""
+        return _Words._make(_removed(words, dropped) for words in self)
 
 
-def _added(words: Chances, fresh: Chances) -> Chances:
-    """The words after additions, of which those beyond the limit are refused."""
-    total = _convolved(words, fresh)
-    most = len(words) - 1
+def _added(words: Chances, fresh: Chances, most: int) -> Chances:
+    """The words after additions, of which those beyond the limit are refused; more stay as they are."""
+    if most < 0:
+        return words
+    total = _convolved(words[: most + 1], fresh)
     kept = total[: most + 1].copy()
-    kept[most] += total[most + 1 :].sum()
-    return kept
-
-
-def _without_refusal(words: Chances, fresh: Chances) -> Chances:
-    """The words after additions, counting only those histories in which all of them fitted."""
-    return _convolved(words, fresh)[: len(words)]
+    kept[-1] += total[most + 1 :].sum()
+    return np.concatenate([kept, words[most + 1 :]])
 
 
 def _removed(words: Chances, dropped: Chances) -> Chances:
@@ -290,8 +332,9 @@ def _removed(words: Chances, dropped: Chances) -> Chances:
     return kept
 
 
-def _day(day: int, start: Micros, words: Chances, slots: int, held: int, refused_by: float) -> SlotDay:
-    below = np.cumsum(words)
-    low, middle, high = (held + slots * int(np.searchsorted(below, q - NEGLIGIBLE)) for q in QUANTILES)
-    mean = held + slots * float(words @ np.arange(len(words)))
-    return SlotDay(day, start + day * DAY, mean, low, middle, high, max(0.0, refused_by))
+def _day(day: int, start: Micros, words: _Words, each: int, beside: int, limit: int) -> SlotDay:
+    slots = np.minimum(beside + each * np.arange(len(words.everyone)), limit)
+    below = np.cumsum(words.everyone)
+    low, middle, high = (int(slots[np.searchsorted(below, q - NEGLIGIBLE)]) for q in QUANTILES)
+    refused_by = max(0.0, 1.0 - float(words.unrefused.sum()))
+    return SlotDay(day, start + day * DAY, float(words.everyone @ slots), low, middle, high, refused_by)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
@@ -12,13 +12,14 @@ from typing import Any
 from ranksim.core.clock import DAY, HOUR, Micros
 from ranksim.core.contract.plans import Dimensions
 from ranksim.core.contract.policy import Policy, policy_of
+from ranksim.core.contract.views import created_by
 from ranksim.core.draws import Purpose, entity, uniform
 from ranksim.core.rules.admission import held_at
 from ranksim.inference.counts import counted
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.shares import chance
 from ranksim.planner.capacity.common import expect, moment, only_plan
-from ranksim.planner.capacity.slots import Churn, SlotUse, day_of_month, slot_use
+from ranksim.planner.capacity.slots import Churn, SlotChange, SlotUse, day_of_month, slot_use
 from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario
@@ -35,21 +36,23 @@ def simulate_slot_use(
     replications: int = 100,
     seed: int = 1,
     anchor: Micros | None = None,
+    others: Sequence[SlotChange] = (),
     progress: Tell | None = None,
 ) -> SlotUse:
     """Answer as `slot_use`, with what so many simulated accounts showed beside it, with intervals.
 
-    Each account really adds and deletes keywords through the rulebook, one request each. `progress` is told
+    Each account really adds and deletes keywords through the rulebook, one request each; what `others` add
+    are words of 1 slot, of which they remove so many at once. `progress` is told
     how far it is; without it a notebook shows that. Raises BadInput.
     """
     start, anchor = day_of_month(moment("start", start), anchor)
     expect(replications >= 1, "replications", "1 or more", replications)
-    exact = slot_use(churn, limit, start=start, days=days, anchor=anchor)
+    exact = slot_use(churn, limit, start=start, days=days, anchor=anchor, others=others)
     scenario = _scenario(churn, limit, start, anchor, days, policy_of(policy))
     seen = []
     with noted("simulating", progress) as tell:
         for index in range(replications):
-            seen.append(_observe(scenario, churn, days, replication_seed(seed, index)))
+            seen.append(_observe(scenario, churn, days, others, replication_seed(seed, index)))
             tell((index + 1) / replications, f"{index + 1} of {replications} accounts")
     slot_days = []
     for index, day in enumerate(exact.days):
@@ -61,7 +64,7 @@ def simulate_slot_use(
                 Estimate(estimate.mean, estimate.mean, estimate.mean) for estimate in (used, refused)
             )
         slot_days.append(replace(day, observed_used=used, observed_refused=refused))
-    return SlotUse(churn, limit, tuple(slot_days))
+    return replace(exact, days=tuple(slot_days))
 
 
 @dataclass(slots=True)
@@ -83,6 +86,7 @@ def _scenario(churn: Churn, limit: int, start: Micros, anchor: Micros, days: int
         "geographies": tuple({"country": "US", "location_id": str(i)} for i in range(churn.geographies)),
     }
     portfolio = {"domains": 1, "keywords": churn.keywords, "scans": (scan,)}
+    others = {"domains": 1, "keywords": 0}
     return Scenario.model_validate(
         {
             "name": "churn",
@@ -94,6 +98,7 @@ def _scenario(churn: Churn, limit: int, start: Micros, anchor: Micros, days: int
                     "plan": "capacity",
                     "anchor": anchor,
                     "portfolio": portfolio,
+                    "further": (others,),
                     "used": {"held": churn.held},
                 }
             },
@@ -101,9 +106,10 @@ def _scenario(churn: Churn, limit: int, start: Micros, anchor: Micros, days: int
     )
 
 
-def _observe(scenario: Scenario, churn: Churn, days: int, seed: int) -> _Seen:
+def _observe(scenario: Scenario, churn: Churn, days: int, others: Sequence[SlotChange], seed: int) -> _Seen:
     world = World(scenario, seed=seed)
     seen = _Seen([])
+    world.process(_other_changes(world, others, seen))
     world.process(_removals(world, churn))
     world.process(_additions(world, churn, seen))
     world.process(_samples(world, days, seen))
@@ -121,16 +127,30 @@ def _next(world: World, churn: Churn, what: str, index: int) -> tuple[Micros, in
 
 
 def _additions(world: World, churn: Churn, seen: _Seen) -> Generator[Any, Any, None]:
-    actor = world.actors["acme"]
-    domain = actor.domains[0]
     for index in count() if churn.adds else ():
         pause, words = _next(world, churn, "adds", index)
         yield world.timeout(pause)
-        for word in actor.fresh_words(domain, words):
-            body = {"list_id": actor.lists[domain][0], "keywords": [word]}
-            reply = world.app_call(actor, "keywords.create", body)
-            if reply.code == "slot_limit_exceeded" and seen.refused_at is None:
-                seen.refused_at = world.now
+        _add(world, 0, words, seen)
+
+
+def _other_changes(world: World, others: Sequence[SlotChange], seen: _Seen) -> Generator[Any, Any, None]:
+    for change in sorted(others):
+        yield world.timeout(change.at - world.now)
+        for keyword in _add(world, 1, change.added, seen)[: change.removed]:
+            world.app_call(world.actors["acme"], "keywords.delete", None, id=keyword)
+
+
+def _add(world: World, number: int, words: int, seen: _Seen) -> list[str]:
+    """Add fresh words to a domain, and return their ids; note when one is refused for the first time."""
+    actor, added = world.actors["acme"], list[str]()
+    domain = actor.domains[number]
+    for word in actor.fresh_words(domain, words):
+        body = {"list_id": actor.lists[domain][0], "keywords": [word]}
+        reply = world.app_call(actor, "keywords.create", body)
+        if reply.code == "slot_limit_exceeded" and seen.refused_at is None:
+            seen.refused_at = world.now
+        added += [keyword["id"] for keyword in created_by((reply.body or {}).get("data")) or ()]
+    return added
 
 
 def _removals(world: World, churn: Churn) -> Generator[Any, Any, None]:

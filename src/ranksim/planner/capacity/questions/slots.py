@@ -44,7 +44,8 @@ def slots(
     """How slots fill under churn, and the chance of slot_limit_exceeded by each day.
 
     What is removed stays counted to the end of the billing month, so only fresh keywords matter until then.
-    A scenario begins in the midst of a billing month, with what is held to its end.
+    A scenario begins in the midst of a billing month, with what is held to its end, and what its keyword
+    syncs add comes beside --adds.
 
     Examples:
 
@@ -52,29 +53,35 @@ def slots(
       ranksim capacity slots --keywords 1000 --pairings 2 --geographies 2 --adds 10 --removals 10
       ranksim capacity slots --scenario twin/world.yaml --adds 10
     """
+    from ranksim.core.clock import DAY
     from ranksim.planner.capacity.common import moment, plan_named
-    from ranksim.planner.capacity.slots import Churn, Law, slot_use
+    from ranksim.planner.capacity.own_sync import slot_changes
+    from ranksim.planner.capacity.slots import Churn, Law, SlotChange, day_of_month, slot_use
     from ranksim.planner.capacity.slots_world import simulate_slot_use
+    from ranksim.planner.capacity.workload import MONTH
     from ranksim.twin.sim.scenario_fields import scenario_notes
 
     own, used = own_of(scenario, account, policy, simulate=False)
     begin, anchor, held = moment("--start", start or "2026-03-01"), None, 0
     if own is not None and start is None:
         begin, anchor, held = own.now, own.anchor, own.held
-    notes: tuple[str, ...] = ()
+    notes, others = tuple[str, ...](), list[SlotChange]()
     if own is not None:
+        first, _ = day_of_month(begin, anchor)
+        others = list(slot_changes(own, max(first, own.now), first + days * DAY + MONTH))
         plan = plan or own.plan.name
         keywords, pairings, geographies, notes = _tracked(own, keywords, pairings, geographies)
-        notes += scenario_notes(own.scenario)
+        notes += (*own.left_out_notes, *scenario_notes(own.scenario))
     words = wanted("keywords", keywords)
     churn = Churn(words, pairings or 1, geographies or 1, adds, removals, cast("Law", law), held)
     most = plan_named(used, plan or "pro").slot_limit if limit is None else limit
     if not replications:
-        return replace(slot_use(churn, most, start=begin, days=days, anchor=anchor), notes=notes)
+        exact = slot_use(churn, most, start=begin, days=days, anchor=anchor, others=others)
+        return replace(exact, notes=notes)
     with show_progress("simulating") as tell:
         answer = simulate_slot_use(
             churn, most, start=begin, days=days, policy=used, replications=replications, seed=seed,
-            anchor=anchor, progress=tell,
+            anchor=anchor, others=others, progress=tell,
         )  # fmt: skip
     return replace(answer, notes=notes)
 
@@ -83,13 +90,15 @@ def _tracked(
     own: "OwnAccount", keywords: int | None, pairings: int | None, geographies: int | None
 ) -> tuple[int, int, int, tuple[str, ...]]:
     """Return what an account tracks, in words of one size, where flags do not say it, and notes on that."""
+    from ranksim.planner.capacity.own_sync import slots_to_come
     from ranksim.planner.capacity.tracked import tracked_slots
 
     notes: tuple[str, ...] = ()
     if pairings is None and geographies is None:
         pairings, geographies = max(1, own.load.each), 1
+        notes = (own.room_for_words(slots_to_come(own)),)
         if len(own.sizes) > 1:
-            notes = (f"Added words are taken to have {pairings} slots each. {own.room_for_words()}",)
+            notes = (f"Added words are taken to have {pairings} slots each. {notes[0]}",)
     each = (pairings or 1) * (geographies or 1)
     words = -(-tracked_slots(own.parts) // each) if keywords is None else keywords
     return words, pairings or 1, geographies or 1, notes
