@@ -92,7 +92,7 @@ def mirror(
         )
     recorded = None if trace is None else read_recorded(trace, stated)
     if recorded is not None and target is None and not host:
-        twin = world_of(recorded.reading, recorded.host, recorded.now, recorded)
+        twin = world_of(recorded.reading, recorded.host, recorded.start, recorded)
     else:
         options = LoadOptions(host, "" if target is None else str(target))
         twin = mirrored(options.target(), recorded=recorded)

@@ -14,9 +14,15 @@ from typer.testing import CliRunner
 import ranksim as rs
 from ranksim import cli
 from ranksim.core.callers.portfolio import host_label
+from ranksim.core.clock import DAY, SECOND, instant, iso
 from ranksim.core.contract.located import Located
+from ranksim.core.contract.policy import Policy
 from ranksim.core.trace import Exchange, Trace
+from ranksim.judge.mirror.jobs import schedules
 from ranksim.judge.mirror.recorded import read_recorded
+from ranksim.judge.mirror.stated import stated_account
+
+PRO = stated_account("pro", Policy().catalogue)
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +70,79 @@ def as_table(calls: Iterable[Exchange], path: Path) -> Path:
             (call.sent, "acme", call.method, call.path, call.status, call.body) for call in calls
         )
     return path
+
+
+def nights(path: Path, reply: str | None, *, days: int = 5) -> Path:
+    """Write a trace of rank runs of three domains, each at 02:00, and of a brief; "%d" of replies counts."""
+    header = {"ranksim_trace": 1, "keys": {"main": {"account": "acme"}}}
+    lines: list[object] = [header]
+    for number in range(3 * days):
+        at = instant("2026-03-02T02:00:00Z") + number // 3 * DAY
+        body = {"kind": "rank_run", "domain_id": f"dom_{number % 3}"}
+        lines.append(
+            {
+                "kind": "exchange", "id": str(number), "sent": at, "received": at + SECOND // 2,
+                "operations": [], "method": "POST", "path": "/v1/jobs", "status": 202, "api_key": "main",
+                "body": json.dumps(body), "response": reply and reply.replace("%d", str(number)),
+            }
+        )  # fmt: skip
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        None,
+        "",
+        '{"data": {"status": "queued"}}',
+        '{"data": {"id": "job_%d"}}',
+        '{"data": {"id": "job_%d", "created_at": null, "domain_id": null}}',
+        '{"data": {"id": "job_%d", "kind": "rank_run", "status": "queued"}}',
+    ],
+)
+def test_what_a_reply_does_not_tell_of_a_job_is_as_its_call_has_it(reply: str | None, tmp_path: Path) -> None:
+    """Kind and domain are the request's, and a job without a time was requested when that was answered."""
+    [account] = read_recorded(nights(tmp_path / "trace.jsonl", reply), PRO).reading.accounts
+    jobs = account.lists["jobs.list"]
+    assert len(jobs) == 15
+    assert {job["domain_id"] for job in jobs} == {"dom_0", "dom_1", "dom_2"}
+    assert min(job["created_at"] for job in jobs) == "2026-03-02T02:00:00.500000Z"
+    hosts = {f"dom_{number}": f"{number}.example" for number in range(3)}
+    [(name, client)] = schedules(jobs, "acme", hosts)
+    assert (name, client["every"], client["at"], client["domains"]) == (
+        "acme-rank_run",
+        "day",
+        "02:00",
+        "all",
+    )
+
+
+def test_a_job_keeps_the_time_of_its_request_when_it_is_read_later(tmp_path: Path) -> None:
+    trace = nights(tmp_path / "trace.jsonl", '{"data": {"id": "job_%d"}}', days=1)
+    at = instant("2026-03-02T03:00:00Z")
+    poll = {
+        "kind": "exchange", "id": "poll", "sent": at, "received": at, "operations": [], "method": "GET",
+        "path": "/v1/jobs/rank_run/job_0", "status": 200, "api_key": "main",
+        "response": '{"data": {"id": "job_0", "status": "done", "created_at": null}}',
+    }  # fmt: skip
+    with trace.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(poll) + "\n")
+    [account] = read_recorded(trace, PRO).reading.accounts
+    [job] = [job for job in account.lists["jobs.list"] if job.get("status") == "done"]
+    assert (job["created_at"], job["kind"]) == ("2026-03-02T02:00:00.500000Z", "rank_run")
+
+
+def test_a_twin_starts_after_the_last_call_whose_occasion_it_does_not_repeat(tmp_path: Path) -> None:
+    """All calls of the last night came at the instant in which the trace ends, a full second."""
+    trace, out = nights(tmp_path / "trace.jsonl", None), tmp_path / "twin"
+    text = trace.read_text(encoding="utf-8")
+    trace.write_text(text.replace("500000,", "000000,"), encoding="utf-8")
+    ask("mirror", "--trace", trace, "--plan", "pro", "--out", out)
+    world = rs.Scenario.load(out / "world.yaml")
+    assert iso(world.start) == "2026-03-06T02:00:01Z"
+    calls = rs.run(world).replications[0].calls
+    assert [(row["operation"], row["status"], row["count"]) for row in calls] == [("jobs.create", 202, 3)]
 
 
 @pytest.mark.slow

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ranksim.core.clock import Micros
+from ranksim.core.clock import SECOND, Micros
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.trace import Exchange, Header, Trace
 from ranksim.judge.conformance.history.exchange_reader import route
 from ranksim.judge.mirror.reading import KEYWORDS, OWNED, Item, ReadAccount, Reading, StatedAccount
-from ranksim.judge.mirror.stated import STARTS, NamedThings, no_account
+from ranksim.judge.mirror.stated import STARTS, NamedThings, no_account, started_item
 
 SINGLES = ("account.get", "account.entitlements", "account.usage", "slots.get")
 """Objects that tell of an account as a whole."""
@@ -35,6 +35,11 @@ class TracedAccounts:
     began: Micros
     now: Micros
 
+    @property
+    def start(self) -> Micros:
+        """The second after the last call (µs), so that no occasion of that instant comes again in a twin."""
+        return (self.now // SECOND + 1) * SECOND
+
 
 def read_recorded(source: Path | Trace, stated: StatedAccount | None = None) -> TracedAccounts:
     """Read of a trace what it shows of the accounts of its keys; those it does not show are as `stated`.
@@ -44,7 +49,7 @@ def read_recorded(source: Path | Trace, stated: StatedAccount | None = None) -> 
     """
     trace = source if isinstance(source, Trace) else Trace.read(source)
     singles: dict[str, dict[str, Item]] = {}
-    items: dict[str, dict[str, dict[str, Item]]] = {}
+    items: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
     calls: dict[str, list[tuple[Micros, str]]] = {}
     owners = _owners(trace)
     if stated is not None:
@@ -56,20 +61,19 @@ def read_recorded(source: Path | Trace, stated: StatedAccount | None = None) -> 
             continue
         if operation not in STARTS:
             calls.setdefault(key, []).append((exchange.sent, operation))
-        owner, data = owners.get(key), _data(exchange)
-        if owner is not None:
-            named.setdefault(owner, NamedThings()).learn(exchange, operation)
-        if owner is None or data is None:
+        if (owner := owners.get(key)) is None:
             continue
+        data = _data(exchange)
+        rows = _rows(operation, data)
+        named.setdefault(owner, NamedThings()).learn(exchange, operation, bool(rows))
         if operation in SINGLES and isinstance(data, dict):
             singles.setdefault(owner, {})[operation] = data
-        resource = operation.partition(".")[0]
-        if resource in LISTS:
-            if operation == "keyword_briefs.create" and isinstance(data, dict):
-                data = data.get("briefs")  # of one request (U109)
-            rows = [row for row in (data if isinstance(data, list) else [data]) if isinstance(row, dict)]
-            items_of = items.setdefault(owner, {}).setdefault(LISTS[resource], {})
-            items_of |= {str(row["id"]): row for row in rows if "id" in row}
+        listing = LISTS.get(operation.partition(".")[0])
+        if listing and data is not None:
+            items_of = items.setdefault(owner, {}).setdefault(listing, {})
+            request = started_item(exchange) if operation in STARTS else {}
+            for which, row in rows.items():
+                items_of[which] = request | items_of.get(which, {}) | row
     lacking = {} if stated is None else {name: each for name, each in named.items() if name not in singles}
     if not (singles if stated is None else lacking):
         raise no_account(stated, bool(singles))
@@ -129,7 +133,7 @@ def _account(
     owner: str,
     owners: Mapping[str, str],
     singles: Mapping[str, dict[str, Item]],
-    items: Mapping[str, dict[str, dict[str, Item]]],
+    items: Mapping[str, Mapping[str, Mapping[str, Item]]],
     header: Header,
 ) -> ReadAccount:
     own = [key for key, account in owners.items() if account == owner and key in header.keys]
@@ -142,6 +146,19 @@ def _account(
         (name for name in SINGLES if name not in read), "it is not in the trace"
     )
     return ReadAccount(label, environment, keys, read, lists, lacks)
+
+
+def _rows(operation: str, data: Any) -> dict[str, dict[str, Any]]:
+    """The items that a reply shows, by id, with what it tells of each; of what stands in no list, none."""
+    if operation.partition(".")[0] not in LISTS:
+        return {}
+    if operation == "keyword_briefs.create" and isinstance(data, dict):
+        data = data.get("briefs")  # of one request (U109)
+    return {
+        str(row["id"]): {name: value for name, value in row.items() if value is not None}
+        for row in (data if isinstance(data, list) else [data])
+        if isinstance(row, dict) and row.get("id") is not None
+    }
 
 
 def _data(exchange: Exchange) -> Any:

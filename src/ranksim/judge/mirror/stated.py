@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ranksim.core.callers.portfolio import host_label
 from ranksim.core.clock import iso
@@ -37,12 +38,20 @@ def stated_account(
     return StatedAccount(plan, terms, domains, keywords, catalogue.prices_known)
 
 
+def started_item(exchange: Exchange) -> dict[str, Any]:
+    """Return what a call that starts something tells of that: kind and domain, and when it was answered."""
+    body = parsed_object(exchange.body) or {}
+    named = {name: body[name] for name in ("kind", "domain_id") if isinstance(body.get(name), str)}
+    return {**named, "created_at": iso(exchange.received or exchange.sent)}
+
+
 @dataclass(slots=True)
 class NamedThings:
     """What the granted calls of an account name, by their requests alone.
 
     `domains` are by their ids, and have invented hosts; `words` are the keywords that were put in, `started`
-    jobs and briefs whose reply was not recorded, `kindless` of them jobs of a kind that was not either.
+    jobs and briefs that no recorded reply shows, `kindless` of them jobs of a kind that was not recorded
+    either.
     """
 
     domains: dict[str, Item] = field(default_factory=dict)
@@ -50,8 +59,8 @@ class NamedThings:
     started: dict[str, dict[str, Item]] = field(default_factory=dict)
     kindless: int = 0
 
-    def learn(self, exchange: Exchange, operation: str) -> None:
-        """Take what a call names, if it was granted."""
+    def learn(self, exchange: Exchange, operation: str, shows: bool) -> None:
+        """Take what a call names, if it was granted; its reply `shows` what it made, or not."""
         if exchange.status is None or not 200 <= exchange.status < 300:
             return
         body = parsed_object(exchange.body) or {}
@@ -65,12 +74,9 @@ class NamedThings:
         words = [str(word) for word in keywords] if isinstance(keywords, list) else []
         if operation == "keywords.create":
             self.words.update(words)
-        if operation in STARTS and exchange.response is None and not body.get("dry_run"):
+        if operation in STARTS and not shows and not body.get("dry_run"):
             self.kindless += operation == "jobs.create" and "kind" not in body
-            item = {
-                "kind": str(body.get("kind", JobKind.RANK_RUN)), "domain_id": body.get("domain_id"),
-                "created_at": iso(exchange.received or exchange.sent),
-            }  # fmt: skip
+            item = {"kind": JobKind.RANK_RUN.value, **started_item(exchange)}
             rows = self.started.setdefault(STARTS[operation], {})
             rows |= {f"{exchange.id}.{n}": item for n in range(max(1, len(words)))}
 
