@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from itertools import count
@@ -144,24 +145,26 @@ def test_nobody_of_twenty(page: Page) -> None:
 
 
 @pytest.mark.example(
-    "docs/pricing.md", 'needs["A", "pro"] == (10, 0)', 'needs["B", "agency"] == (10, 10 * (2990 - 20) * USD)'
+    "docs/pricing.md",
+    'needs["A", "pro"] == (10, 0)',
+    'needs["B", "starter + brief_pack"] == (10, 10 * (29 + 15 - 20) * USD)',
 )
 def test_the_cheapest_plan_that_would_have_been_enough(page: Page) -> None:
     names = page("docs/pricing.md")
     for side, catalogue in (("A", names["a"]), ("B", names["b"])):
-        plans = sorted(
-            catalogue.model_dump(mode="json")["plans"].items(), key=lambda item: amount(item[1]["price"])
-        )
-        enough = next(
-            name
-            for name, plan in plans
-            if plan["quotas"]["keyword_brief_refreshes"]["limit"] >= 4 * 7
-            and not month(amount(plan["cost_ceiling"]))[1]
-            and "keyword_briefs" in plan["capabilities"]
-        )
-        more = amount(dict(plans)[enough]["price"]) - amount(dict(plans)["pro"]["price"])
-        assert names["needs"][side, enough] == (10, 10 * more * USD)
-    assert names["needs"]["B", "agency"] == (10, 10 * (2990 - 20) * USD)
+        stated = catalogue.model_dump(mode="json")
+        pack = stated["add_ons"]["brief_pack"]
+        enough = []
+        for name, plan in stated["plans"].items():
+            lacks = 4 * 7 - plan["quotas"]["keyword_brief_refreshes"]["limit"]
+            packs = max(0, math.ceil(lacks / pack["amount"]))
+            if not month(amount(plan["cost_ceiling"]))[1] and "keyword_briefs" in plan["capabilities"]:
+                bill = amount(plan["price"]) + packs * amount(pack["price"])
+                enough.append((bill, f"{name} + brief_pack" if packs else name))
+        bill, cheapest = min(enough)
+        more = bill - amount(stated["plans"]["pro"]["price"])
+        assert names["needs"][side, cheapest] == (10, 10 * more * USD)
+    assert names["needs"]["B", "starter + brief_pack"] == (10, 10 * (29 + 15 - 20) * USD)
 
 
 def amount(text: str) -> Decimal:

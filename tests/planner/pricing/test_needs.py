@@ -18,6 +18,7 @@ from ranksim.planner.fleet.population import Population
 from ranksim.planner.fleet.rows import LIMITED
 from ranksim.planner.pricing.bills import NONE, with_packs
 from ranksim.planner.pricing.compare import Comparison, compare
+from ranksim.twin.sim.runner import replication_seed
 
 PACK, RUNS = "brief_pack", "run_pack"
 
@@ -52,11 +53,13 @@ def test_an_add_on_is_enough_only_where_the_ceiling_lets_the_calls_pass(
     one = sold(ceiling)
     compared = compare(population(), one, one, policy=CALENDAR, replications=2)
     assert needs_of(compared) == [
-        ("plan", NONE, 10, 0, 0, ""),
+        ("plan", NONE, 10, 0, 0, "") if code else ("plan", f"flat + {PACK}", 10, 10, uplift, ""),
         ("add_on", PACK, 10, 10, uplift, code),
     ]
     (view,) = (view for view in compared.views() if view.title == "What would have been enough")
-    assert [row[1] for row in view.rows] == [NONE, f"{PACK} (not enough: {code})" if code else PACK]
+    assert [row[1] for row in view.rows] == (
+        [NONE, f"{PACK} (not enough: {code})"] if code else [f"flat + {PACK}", PACK]
+    )
     assert "ceiling" not in view.note
 
 
@@ -79,6 +82,42 @@ def test_needs_are_the_same_interpreted_and_on_threads() -> None:
     )
     assert {need[-1] for need in first} == {"", "cost_cap_reached"}
     assert others == [first, first]
+
+
+def test_who_has_the_add_ons_that_they_need_needs_nothing() -> None:
+    one, buyers = sold(3_600_000, large={"price": 90 * USD}), bought(population(), "flat", {PACK: 3})
+    compared = compare(buyers, one, one, policy=CALENDAR, replications=2)
+    assert (compared.row("hit_any")["a"], compared.row("wants_more")["a"]) == (0, 0)
+    # 28 briefs of 20 take one pack of the three that they pay for.
+    assert needs_of(compared) == [("enough", f"flat + {PACK}", 10, 10, -10 * 2 * 15 * USD, "")]
+
+
+def test_a_cheaper_plan_with_add_ons_is_cheaper_than_a_large_one() -> None:
+    two = sold(3_500_000, middle={"price": 40 * USD}, large={"price": 90 * USD})
+    middle = two.plans["flat"].model_copy(update={"price": 40 * USD, "cost_ceiling": 3_600_000})
+    two = two.model_copy(
+        update={"plans": two.plans | {"middle": middle.model_copy(update={"name": "middle"})}}
+    )
+    assert needs_of(compare(population(), two, two, policy=CALENDAR, replications=2)) == [
+        ("plan", f"middle + {PACK}", 10, 10, 10 * (40 + 15 - 30) * USD, ""),
+        ("add_on", PACK, 10, 10, 0, "cost_cap_reached"),
+    ]
+
+
+@pytest.mark.parametrize("held", [0, 1, 3])
+def test_those_who_need_a_plan_are_those_who_want_more(held: int) -> None:
+    one = sold(3_000_000, large={"price": 90 * USD})
+    customers = population(briefs="{lognormal: {median: 4, sigma: 1}}", accounts=60, steady=False)
+    customers = bought(customers, "flat", {PACK: held})
+    compared = compare(customers, one, one, policy=CALENDAR, replications=2, seed=3)
+    own = simulate_fleet(customers, CALENDAR.replace(catalogue=one), replication_seed(3, 0))
+    lacking = int((~own.accounts["enough"]).sum())
+    rows = [need for need in compared.needs if need.side == "A"]
+    assert sum(need.accounts for need in rows if need.kind == "plan") == lacking
+    assert sum(need.accounts for need in rows if need.kind == "enough") == 60 - lacking
+    assert 0 < lacking < 60
+    assert all(need.uplift <= 0 for need in rows if need.kind == "enough")
+    assert sum(need.accounts for need in rows if need.kind == "add_on") <= lacking
 
 
 def test_of_several_add_ons_for_one_metric_each_takes_the_cheapest() -> None:

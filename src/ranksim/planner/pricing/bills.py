@@ -14,12 +14,12 @@ from ranksim.core.contract.facts import Decision
 from ranksim.core.contract.plans import Catalogue, Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.planner.fleet.engine import simulate_again
-from ranksim.planner.fleet.offers import add_ons_price
+from ranksim.planner.fleet.offers import add_ons_price, price_of
 from ranksim.planner.fleet.population import Population
 from ranksim.planner.fleet.results import FleetResult
 from ranksim.planner.fleet.rows import LIFTED, LIMITED, OUTCOMES, Integers
 from ranksim.planner.fleet.sides import Flags, FleetSide
-from ranksim.planner.pricing.catalogues import selling, unpriced
+from ranksim.planner.pricing.catalogues import selling
 from ranksim.planner.study.fleets import charged
 from ranksim.report.table_spec import Row
 
@@ -82,8 +82,10 @@ NONE = "more than any plan"
 class Need:
     """`accounts` customers of a plan need a plan, or `count` of some add-ons; `uplift` µUSD more a month.
 
-    A need below the plan that they are on has a negative uplift: they could pay less. `still_refused` is the
-    code that customers meet with the add-ons all the same, which are then not enough, and no uplift.
+    Of the `kind` "plan" are those whom their plan was not enough for, and what they need may come with
+    add-ons, which are in `count` and `uplift`. Of "enough" are the others: their uplift is nothing, or
+    negative where they could pay less. Of "add_on" `still_refused` is the code that customers meet with the
+    add-ons all the same, which are then not enough, and no uplift.
     """
 
     side: str
@@ -103,42 +105,56 @@ class Need:
 def trials(population: Population, sold: Catalogue, policy: Policy) -> dict[str, FleetSide]:
     """Return what has to be served to tell who needs what: everybody on each plan, without add-ons.
 
-    By what of a catalogue can change such a run: plans that differ in prices alone are tried once.
+    By what of a catalogue can change what comes of it: plans that differ in their price alone are tried once.
     """
     return {
-        _alone(sold, plan): FleetSide(population.on(plan.name), selling(policy, sold), short=True)
+        _alone(sold, plan): FleetSide(population.on(plan.name), selling(policy, sold))
         for plan in sold.plans.values()
     }
 
 
 def _alone(sold: Catalogue, plan: Plan) -> str:
     # What the other plans sell, and at which price, changes nothing for who is on this one.
-    return unpriced(sold.model_copy(update={"plans": {plan.name: plan}, "add_ons": {}}))
+    alone = sold.model_copy(update={"plans": {plan.name: plan}})
+    return alone.model_dump_json(exclude={"name": True, "note": True, "plans": {"__all__": {"price"}}})
 
 
 def needs(
-    side: str, sold: Catalogue, own: FleetResult, enough: Mapping[str, Flags], packs: Packed
+    side: str, sold: Catalogue, own: FleetResult, tried: Mapping[str, Packed], packs: Packed
 ) -> list[Need]:
     """Return what would have been enough for the customers of each plan: plans first, then add-ons.
 
-    Of all plans of `sold` it is the cheapest for which `enough` says so, by what `trials` tried with the same
-    requests. `own` is the run of the population as it is, `packs` what came of it with add-ons.
+    It is the cheapest of what each has, and of all plans of `sold` with the add-ons that their quotas lack,
+    by what was `tried` of `trials` with the same requests. `own` is the run of the population as it is,
+    `packs` what came of it with add-ons.
     """
-    policy = own.policy
     plans = sorted(sold.plans.values(), key=lambda plan: plan.price)
-    least = np.full(len(own.customers), len(plans))
-    for index in reversed(range(len(plans))):
-        least[enough[_alone(sold, plans[index])]] = index
-    rows = []
+    alone = [tried[_alone(sold, plan)] for plan in plans]
+    charges = [offer.price for offer in sold.add_ons.values()]
+    offer = own.customers["offer"]
+    has = np.array([[dict(add_ons).get(name, 0) for name in sold.add_ons] for _, add_ons in own.sold])[offer]
+    pays = np.array([price_of(own.policy.catalogue, plan) for plan in own.sold])[offer]
+    enough = np.stack([*(served.enough for served in alone), own.accounts["enough"]])
+    counts = np.stack([*(served.counts for served in alone), has, np.zeros_like(has)]).astype(np.int64)
+    bill = np.stack([plan.price + served.counts @ charges for plan, served in zip(plans, alone, strict=True)])
+    bill = np.concatenate([bill, pays[None]]).astype(np.int64)
+    least = np.where(enough, bill, bill.max() + 1).argmin(axis=0)
+    least[~enough.any(axis=0)] = len(bill)
+    counts = counts[least, np.arange(len(least))]
+    uplift = np.concatenate([bill, pays[None]])[least, np.arange(len(least))] - pays
+    kinds = np.column_stack([own.accounts["enough"], least, counts > 0])
+    rows: list[Need] = []
     for name in dict.fromkeys(plan for plan, _ in own.sold):
         members = own.plan_names == name
-        price = policy.catalogue.plans[name].price
-        for index, plan in enumerate(plans):
-            count = int((least[members] == index).sum())
-            rows.append(Need(side, name, "plan", plan.name, count, 0, (plan.price - price) * count))
-        rows.append(Need(side, name, "plan", NONE, int((least[members] == len(plans)).sum()), 0, 0))
+        names = [*(plan.name for plan in plans), name, NONE]
+        for kind in np.unique(kinds[members], axis=0):
+            lacks_nothing, index, *bought = kind.tolist()
+            of = members & (kinds == kind).all(axis=1)
+            text = " + ".join([names[index], *compress(sold.add_ons, bought)])
+            sums = int(counts[of].sum()), int(uplift[of].sum())
+            rows.append(Need(side, name, "enough" if lacks_nothing else "plan", text, int(of.sum()), *sums))
         rows += _add_ons_needed(side, name, sold, packs, members)
-    return [need for need in rows if need.accounts]
+    return rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,11 +163,13 @@ class Packed:
 
     `counts` has shape (accounts, add-ons of the catalogue). `refusals` (accounts,) is the outcome that an
     account met with them all the same, GRANTED where they are enough: a refusal that a plan can lift, an
-    inactive subscription, or more cooldowns than without.
+    inactive subscription, or more cooldowns than without. `enough` (accounts,) says for whom the plan is
+    enough, with these add-ons or without any.
     """
 
     counts: Integers
     refusals: Integers
+    enough: Flags
 
 
 def with_packs(own: FleetResult, threads: int = 1, compiled: bool | None = None) -> Packed:
@@ -174,7 +192,8 @@ def with_packs(own: FleetResult, threads: int = 1, compiled: bool | None = None)
     if len(rows := np.flatnonzero(counts.any(axis=1))):
         again = simulate_again(own, rows, more[rows], threads=threads, compiled=compiled)
         refusals[rows] = _still_refused(again, own.counts[rows])
-    return Packed(counts, refusals)
+    served = counts.any(axis=1) & (refusals == Decision.GRANTED)
+    return Packed(counts, refusals, own.accounts["enough"] | served)
 
 
 def _still_refused(again: FleetResult, before: Integers) -> Integers:

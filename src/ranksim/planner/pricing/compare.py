@@ -245,7 +245,9 @@ class Comparison(ComparisonAnswer):
         """What would have been enough, a row for A and B together."""
         cells: dict[tuple[str, str], Row] = {}
         for need in self.needs:
-            text = f"{need.needs} (not enough: {need.still_refused})" if need.still_refused else need.needs
+            aside = f"not enough: {need.still_refused}" if need.still_refused else ""
+            aside = "they lack nothing" if need.kind == "enough" else aside
+            text = f"{need.needs} ({aside})" if aside else need.needs
             row = cells.setdefault((need.plan, text), {"plan": need.plan, "needs": text})
             side = need.side.lower()
             row |= {f"under_{side}": need.accounts, f"potential_{side}": need.uplift}
@@ -256,8 +258,9 @@ class Comparison(ComparisonAnswer):
         }  # fmt: skip
         return views_of(
             "What would have been enough", [absent | row for row in cells.values()], columns,
-            "Rows are alternatives: do not add them. "
-            "Customers under A and B; potential: what they would pay more a month if all of them bought it, "
+            "Rows are alternatives: do not add them. A plan is the cheapest, with the add-ons that it takes; "
+            "an add-on alone is more of it on their own plan. Customers under A and B; "
+            "potential: what they would pay more a month if all of them bought it, "
             "which is no forecast. In the first replication.",
         )  # fmt: skip
 
@@ -364,9 +367,10 @@ def _needs(
     compiled: bool | None,
 ) -> Iterator[Need]:  # fmt: skip
     """Yield what would have been enough under A and B, by a replication of both and of what was `tried`."""
-    enough = {name: result.accounts["enough"] for name, result in zip(tried, results[2:], strict=True)}
-    for name, sold, result in zip("AB", sides.sold, results[:2], strict=True):
-        yield from needs(name, sold, result, enough, with_packs(result, threads, compiled))
+    packs = [with_packs(result, threads, compiled) for result in results]
+    alone = dict(zip(tried, packs[2:], strict=True))
+    for name, sold, result, more in zip("AB", sides.sold, results[:2], packs[:2], strict=True):
+        yield from needs(name, sold, result, alone, more)
 
 
 def _unchanged(
