@@ -320,3 +320,22 @@ def test_flags_that_do_not_go_together(words: str, message: str, tmp_path: Path)
 def test_one_event_is_told_in_the_singular() -> None:
     sentence = outage_cost(Outage(48 * MINUTE, 48 * MINUTE)).sentence
     assert re.match(r"Of 1 event in 48m, [\d.]+ are lost and 1 comes late; ", sentence)
+
+
+def test_the_rule_that_disables_is_named() -> None:
+    outage = Outage(HOUR, every=5 * MINUTE)
+    rule = "20 failed attempts in a row, of any events, disable an endpoint (S91)."
+    assert rule in outage_cost(outage).notes
+    assert rule in scenario_outage("scenarios/agency-month.yaml", "3h", at="2d1h").notes
+    policy = Policy().replace(assumptions={"failure_counted": "event"})
+    assert outage_cost(outage, policy).notes[-1] == (
+        "20 events in a row all of whose attempts failed disable an endpoint (S91, U66)."
+    )
+
+
+@pytest.mark.parametrize("number", ["0", "5"])
+def test_replications_of_a_scenario_are_refused_where_none_are_made(number: str) -> None:
+    command = ["capacity", "outage", "--length", "3h", "--scenario", "scenarios/agency-month.yaml"]
+    result = CliRunner().invoke(cli.app, [*command, "--replications", number])
+    assert result.exit_code == 2
+    assert "--replications: one run of a scenario is followed, through many outages" in result.stderr

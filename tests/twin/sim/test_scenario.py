@@ -108,6 +108,16 @@ def test_the_slots_of_a_portfolio(portfolio: str, slots: int) -> None:
     assert account.portfolio.slots() == slots
 
 
+def test_a_field_that_another_action_has_is_refused_with_the_fields_of_its_own() -> None:
+    action = {"at": "1h", "do": "add_keywords", "account": "acme", "keywords": 5}
+    with pytest.raises(BadInput) as refused:
+        parse(MINIMAL).replace(timeline=[action])
+    assert str(refused.value).splitlines() == [
+        "replace: timeline[0].keywords: no such field; expected one of do, at, account, count, domain",
+        "replace: timeline[0].count: is missing; add it",
+    ]
+
+
 def test_it_can_be_pickled() -> None:
     scenario = parse(WHOLE)
     assert pickle.loads(pickle.dumps(scenario)) == scenario

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Any, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -223,8 +223,16 @@ def _fields(model: type[BaseModel], path: tuple[Part, ...]) -> list[str]:
     types: list[Any] = [model]
     for part in path[:-1]:
         inner = [t for parent in types for t in _inside(parent, part)]
-        types = inner or types
+        types = inner or [t for t in types if _is_called(t, part)] or types
     return [info.alias or field for t in types if _is_model(t) for field, info in t.model_fields.items()]
+
+
+def _is_called(kind: Any, tag: Part) -> bool:
+    """Whether a member of a union is the one of that name, as a field of it says: `do: add_keywords`."""
+    return _is_model(kind) and any(
+        get_origin(field.annotation) is Literal and get_args(field.annotation) == (tag,)
+        for field in kind.model_fields.values()
+    )
 
 
 def _inside(parent: Any, part: Part) -> Iterator[Any]:

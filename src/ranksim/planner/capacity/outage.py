@@ -187,7 +187,8 @@ class OutageCost(ReadyAnswer):
 
     `curve` is the chance that the endpoint is disabled by a time since the beginning of the outage (µs), and
     `extremes` tell how far outages differ by when they begin, and `assumed` is what a scenario does not say.
-    `disabled_at` is when that is (µs since the beginning), where it is the same in every outage looked at.
+    `disabled_at` is when that is (µs since the beginning), where it is the same in every outage looked at;
+    `rule` says in a sentence what disables it.
     """
 
     kind = "capacity outage"
@@ -202,6 +203,7 @@ class OutageCost(ReadyAnswer):
     extremes: Extremes | None = None
     assumed: tuple[str, ...] = ()
     disabled_at: Micros | None = None
+    rule: str = ""
 
     @property
     def lost(self) -> float:
@@ -243,11 +245,12 @@ class OutageCost(ReadyAnswer):
         """What to know of the numbers."""
         outage = self.outage
         if isinstance(outage, Outage):
-            return ("Means are over outages that begin at any moment.", AFTERWARDS)
+            return ("Means are over outages that begin at any moment.", AFTERWARDS, self.rule)
         return (
             f"Events are the ends of all jobs of account {outage.account}, as scenario {outage.scenario} has "
             f"them in time; the outage begins {outage.begins}.",
             AFTERWARDS,
+            self.rule,
             *self.assumed,
         )
 
@@ -282,6 +285,14 @@ class Attempts:
     failed: tuple[Micros, ...]
     counted: tuple[Micros, ...]
     need: int
+
+    @property
+    def rule(self) -> str:
+        """What disables an endpoint, in a sentence (S91, U66)."""
+        if len(self.counted) == len(self.failed):
+            return f"{many(self.need, 'failed attempt')} in a row, of any events, disable an endpoint (S91)."
+        events = many(self.need, "event")
+        return f"{events} in a row all of whose attempts failed disable an endpoint (S91, U66)."
 
     def counted_before(self, elapsed: Micros) -> int:
         """Failures that count before a time."""
@@ -328,12 +339,12 @@ def outage_cost(outage: Outage, policy: Policy | str | Path | None = None) -> Ou
     if outage.law == "poisson":
         failures = Failures(attempts, outage)
         curve = tuple((t, 1 - failures.below(t)) for t in _times(outage.length))
-        return OutageCost(outage, _at_random(outage, failures), curve, {})
+        return OutageCost(outage, _at_random(outage, failures), curve, {}, rule=attempts.rule)
     phases = ((2 * step + 1) * outage.every / (2 * MOMENTS) for step in range(MOMENTS))
     instants = (np.arange(phase, outage.length, outage.every) for phase in phases)
     ends = [followed(came, outage.length, attempts, outage.failure, outage.together) for came in instants]
     expected, curve, disabled_at = averaged(ends, outage.length)
-    return OutageCost(outage, expected, curve, {}, disabled_at=disabled_at)
+    return OutageCost(outage, expected, curve, {}, disabled_at=disabled_at, rule=attempts.rule)
 
 
 def averaged(

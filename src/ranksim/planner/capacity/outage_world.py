@@ -214,7 +214,7 @@ def scenario_outage(
         extremes = Extremes(quiet, most, starts[losses.index(most)])
     expected, curve, disabled_at = averaged(outages, lasts)
     assumed = (*scenario_notes(scenario), *notes)
-    return OutageCost(outage, expected, curve, {}, extremes, assumed, disabled_at)
+    return OutageCost(outage, expected, curve, {}, extremes, assumed, disabled_at, attempts.rule)
 
 
 def _moment(at: Moment | str) -> Moment:

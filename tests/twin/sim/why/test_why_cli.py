@@ -51,3 +51,36 @@ def test_a_directory_without_results_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli.app, ["why", str(tmp_path), ASKED])
     assert result.exit_code == 2
     assert "expected what `ranksim run --out` writes" in result.stderr
+
+
+@pytest.mark.slow
+def test_why_asks_of_what_is_set(tmp_path: Path) -> None:
+    """Crawls are 8 h apart then; of a directory it is the scenario that was run that is changed."""
+    file, out = tmp_path / "small.yaml", tmp_path / "out"
+    file.write_text(TEXT)
+    CliRunner().invoke(cli.app, ["run", str(file), "--out", str(out), "--no-plots", "--no-trace"])
+    every = ["--set", "scenario.clients.crawls.every=8h", "--futures", "2"]
+    of_file, of_directory = (
+        CliRunner().invoke(cli.app, ["why", str(run), ASKED, "--json", *every]) for run in (file, out)
+    )
+    assert (of_file.exit_code, of_directory.exit_code) == (0, 0)
+    assert of_file.stdout == of_directory.stdout
+    change = json.loads(of_file.stdout)["tables"]["changes"][0]
+    assert (change["parameter"], change["old"]) == ("scenario.clients.crawls.every", "8h")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("scenario.clients.crawls.evry=8h", "--set scenario.clients.crawls.evry: no parameter"),
+        ("scenario.length=0s", "--set: length: expected more than 0"),
+        ("scenario.seed=4", "has the seeds of its own run; give a scenario's file to set others"),
+    ],
+)
+def test_why_refuses_what_cannot_be_set(tmp_path: Path, setting: str, message: str) -> None:
+    file, out = tmp_path / "small.yaml", tmp_path / "out"
+    file.write_text(TEXT)
+    CliRunner().invoke(cli.app, ["run", str(file), "--out", str(out), "--no-plots", "--no-trace"])
+    result = CliRunner().invoke(cli.app, ["why", str(out), ASKED, "--set", setting])
+    assert result.exit_code == 2
+    assert message in result.stderr

@@ -39,7 +39,10 @@ def outage(
     failure: Annotated[
         str, typer.Option(metavar="down|late", help="Refuse every attempt, or act on it and answer too late.")
     ] = "down",
-    replications: Annotated[int, typer.Option(help="Outages to simulate beside it; 0 for none.")] = 100,
+    replications: Annotated[
+        int | None,
+        typer.Option(help="Outages to simulate beside it, with --every; 0 for none.  [default: 100]"),
+    ] = None,
     scenario: ScenarioFile = None,
     account: AccountName = "",
     seed: Seed = 1,
@@ -61,7 +64,7 @@ def outage(
 
     lasts, fails = micros("--length", length), cast("Failure", failure)
     own = scenario if every is None else None
-    _check_flags(own is not None, at, together, law)
+    _check_flags(own is not None, at, together, law, replications)
     with show_progress("simulating") as tell:
         if own is not None:
             return scenario_outage(
@@ -70,14 +73,22 @@ def outage(
         _, used = own_of(scenario, account, policy, simulate=False)
         gap, when = micros("--every", wanted("every", every)), cast("Law", law or "poisson")
         met = Outage(lasts, gap, together or 1, when, fails)
-        if not replications:
+        number = 100 if replications is None else replications
+        if not number:
             return outage_cost(met, used)
-        return simulate_outage(met, used, replications=replications, seed=seed, progress=tell)
+        return simulate_outage(met, used, replications=number, seed=seed, progress=tell)
 
 
-def _check_flags(is_own: bool, at: str | None, together: int | None, law: str | None) -> None:
+def _check_flags(
+    is_own: bool, at: str | None, together: int | None, law: str | None, replications: int | None
+) -> None:
     """Raise BadInput for flags about events of its own that a scenario does not need, or that want one."""
     if is_own and (together is not None or law is not None):
         raise BadInput("--together, --law: a scenario says when its events come; give --every with them")
+    if is_own and replications is not None:
+        raise BadInput(
+            "--replications: one run of a scenario is followed, through many outages or the one of --at; "
+            "leave it out, or give --every with it"
+        )
     if not is_own and at is not None:
         raise BadInput("--at: only a scenario has moments; give one with --scenario FILE, without --every")

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.report.options import JsonNotText, Plots, ResultsDirectory
+from ranksim.report.options import (
+    JsonNotText,
+    Plots,
+    ResultsDirectory,
+    SettingFlags,
+    blaming_settings,
+    read_settings,
+)
 from ranksim.report.progress import show_progress
 from ranksim.report.terminal import again, say_code
 
@@ -54,6 +61,7 @@ def why(
     seed: Annotated[
         int | None, typer.Option(help="Seed of a scenario file's run; its own if not given.")
     ] = None,
+    set: SettingFlags = None,
     out: ResultsDirectory = None,
     plots: Plots = True,
     json: JsonNotText = False,
@@ -61,7 +69,7 @@ def why(
     """When it became inevitable in a run, and the smallest change of one parameter that prevents it.
 
     Other futures of the run show how likely it was from each moment on, as things stood then; a run with the
-    change confirms it. A scenario file is run first.
+    change confirms it. A scenario file, or a directory with --set, is run first.
 
     Examples:
 
@@ -73,21 +81,26 @@ def why(
     from ranksim.report.assumptions import Basis
     from ranksim.twin.sim.why.answer import why as explain
 
-    scenario, seeds = _read(run, seed)
+    scenario, seeds = _read(run, seed, set)
     with show_progress("asking why") as tell:
         answer = explain(scenario, seeds, metric, futures, tell, max_worlds)
     show_answer(answer, json, out, plots, Basis(command=again(context, "why")))
 
 
-def _read(run: Path, seed: int | None) -> "tuple[Scenario, list[int]]":
-    """The scenario of a directory or a file, and the seeds of its replications. Raises BadInput."""
+def _read(run: Path, seed: int | None, settings: list[str] | None = None) -> "tuple[Scenario, list[int]]":
+    """The scenario of a directory or a file, with what is set, and the seeds of its runs. Raises BadInput."""
     from ranksim.twin.sim.runner import replication_seed
     from ranksim.twin.sim.scenario import Scenario, client_functions
     from ranksim.twin.sim.why.saved import saved_run
 
+    scenario, seeds = saved_run(run) if run.is_dir() else (Scenario.load(run), [])
+    drawn = (scenario.seed, scenario.replications)
+    with blaming_settings():
+        scenario = scenario.changed(read_settings(settings, scenario.roots), run.parent)
     if run.is_dir():
-        return saved_run(run)
-    scenario = Scenario.load(run)
+        if drawn != (scenario.seed, scenario.replications):
+            raise BadInput(f"--set: {run} has the seeds of its own run; give a scenario's file to set others")
+        return scenario, seeds
     say_code(run, client_functions(scenario))
     root = scenario.seed if seed is None else seed
     return scenario, [replication_seed(root, index) for index in range(scenario.replications)]
