@@ -216,6 +216,35 @@ def test_a_world_ends_as_soon_as_a_count_is_too_high(metric: str, monkeypatch: p
     assert ends[0] <= scenario.start + 2 * DAY < ends[1] == scenario.end
 
 
+def test_where_nothing_is_drawn_an_answer_has_no_intervals_and_the_least_that_is_enough() -> None:
+    """Six jobs for two workers: the last two wait for two of 6 min; of 5 min, for the 10 min allowed."""
+    scenario = Scenario.parse(f"""{HEAD}
+length: 1d
+accounts: {{shop: {{plan: pro, portfolio: {{domains: 6, keywords: 20}}}}}}
+clients: {{nightly: {{kind: schedule, account: shop, job: rank_run, every: day, at: "02:00"}}}}
+pools: {{rank_run: {{capacity: 2, duration: 6m, per_unit: 0s}}}}
+""")
+    answer = run(scenario, replications=20).why("jobs.rank_run.wait.max > 10m")
+    assert answer.otherwise == (1.0, None, None)
+    assert [(row.estimate, row.futures) for row in answer.chances] == [((1.0, None, None), 1)] * 2
+    assert {change.prevented for change in answer.changes} == {(1.0, None, None)}
+    duration = next(change for change in answer.changes if change.path.endswith("duration"))
+    assert (duration.old, duration.new) == ("6m", "5m")
+    assert "a run with it confirms that, and nothing is drawn, so that is sure." in answer.sentence
+    assert " to 100) %" not in answer.summary()
+    assert "other worlds" not in answer.summary()
+
+
+def test_durations_that_are_drawn_are_shortened_to_what_people_write() -> None:
+    scenario = Scenario.parse(LONG_WAITS)
+    knob = next(knob for knob in knobs(scenario) if knob.path[-1] == "duration")
+    assert [knob.write(knob.value(index)) for index in (1, 17, 100)] == [
+        "{exponential: {mean: 4m57s}}",
+        "{exponential: {mean: 4m9s}}",
+        "{exponential: {mean: 0s}}",
+    ]
+
+
 @pytest.mark.parametrize(("failing", "runs"), [("0", 1), ("0.1", 5)])
 def test_where_nothing_is_drawn_a_world_is_run_once(failing: str, runs: int) -> None:
     scenario = Scenario.parse(f"""{HEAD}

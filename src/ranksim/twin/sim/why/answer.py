@@ -11,7 +11,6 @@ from ranksim.core.errors import BadInput
 from ranksim.core.service.operations import is_read_only
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.paired_shares import fewest_gained, is_gain
-from ranksim.inference.shares import chance
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.scenario import Scenario
@@ -26,6 +25,7 @@ from ranksim.twin.sim.why.explanation import (
     TurningPoint,
     Unchanged,
     Why,
+    share_of,
 )
 from ranksim.twin.sim.why.futures import FEW, Question, Rerunner, other
 from ranksim.twin.sim.why.moments import MomentSearch, action_at
@@ -181,7 +181,8 @@ class _Prevention:
         seldom = not is_gain(sum(unchanged), 0, error)
         more = max(2 * self.futures, _wanted(error, sum(unchanged) / len(unchanged)) // 5) if seldom else None
         left_out = len(turns) - self.unproven - len(proven)
-        self.unchanged = Unchanged(sum(unchanged), len(unchanged), left_out, more)
+        exact = self.worlds.is_exact(self.small)
+        self.unchanged = Unchanged(sum(unchanged), len(unchanged), left_out, more, exact)
         ordered = sorted(proven, key=lambda pair: not pair[1].holds)
         while ordered:
             turn, _ = ordered[0]
@@ -273,7 +274,8 @@ class _Prevention:
         if self.worlds.over(SEARCHED):
             return turn._replace(sure=False)
         others = [other(self.seed, "world", number) for number in range(PROBES)]
-        if self._prevents(turn.knob, turn.at, others):
+        alike = self.worlds.is_exact(turn.knob.turned(self.small, turn.at))
+        if alike or self._prevents(turn.knob, turn.at, others):
             return turn
         further = self._smallest(turn.knob, turn.at, turn.knob.count, [*others, self.seed])
         return turn._replace(sure=False) if further is None else turn._replace(at=further)
@@ -323,12 +325,13 @@ class _Prevention:
         lost = sum(happens(number) for number, happened in enumerate(unchanged) if not happened)
         if not is_gain(gained, lost, error):
             return None
+        exact = self.worlds.is_exact(changed)
         return Remedy(
             study_path(knob.path),
             knob.write(knob.old),
             knob.write(knob.value(turn.at)),
             turn.size,
-            chance(len(unchanged) - len(bad) + gained - lost, len(unchanged)),
+            share_of(len(unchanged) - len(bad) + gained - lost, len(unchanged), exact=exact),
             self._kind(knob),
             self._money(turn),
             action_at(self.small, knob.path),

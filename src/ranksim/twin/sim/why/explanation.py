@@ -51,6 +51,18 @@ ORDER = (
 )
 """Which of the changes that prevent it is named."""
 
+EXACT_ORDER = (
+    "Of each parameter the smallest change that prevents it. Named is the first: of what leaves the invoice "
+    "as it is, the cause's (what set in at the moment), else what is done; else what raises it least; else "
+    "what has no price. Of equals the smallest."
+)
+"""The same where nothing is drawn, neither in the scenario nor with any of the changes."""
+
+
+def share_of(hits: int, worlds: int, *, exact: bool) -> Estimate:
+    """The share of worlds in which something happens: `exact`, without ends, where all worlds are alike."""
+    return Estimate(hits / worlds, None, None) if exact else chance(hits, worlds)
+
 
 class Happening(NamedTuple):
     """Something that was seen in a run: when, in words, whose doing it was, and at which receiver (or "")."""
@@ -106,18 +118,20 @@ class Unchanged(NamedTuple):
     """What changes were held against: it `happens` in so many of other `worlds` if nothing is changed.
 
     `left_out` changes that prevent it in the run are not shown to prevent it there more often than no change
-    does. `more` is how many futures to ask for where it happens too seldom to tell, else None.
+    does. `more` is how many futures to ask for where it happens too seldom to tell, else None. Nothing is
+    drawn in `exact` worlds, which are all alike.
     """
 
     happens: int
     worlds: int
     left_out: int
     more: int | None = None
+    exact: bool = False
 
     @property
     def free(self) -> Estimate:
         """The chance that it does not happen in another world, with nothing changed."""
-        return chance(self.worlds - self.happens, self.worlds)
+        return share_of(self.worlds - self.happens, self.worlds, exact=self.exact)
 
 
 class FailedChange(NamedTuple):
@@ -132,17 +146,21 @@ class FailedChange(NamedTuple):
 
 
 class Chance(NamedTuple):
-    """How likely it was, seen from a moment: `hits` of `futures` that began there come to it."""
+    """How likely it was, seen from a moment: `hits` of `futures` that began there come to it.
+
+    It is `exact` where nothing is drawn from there on: there is one future.
+    """
 
     at: Micros
     text: str
     hits: int
     futures: int
+    exact: bool = False
 
     @property
     def estimate(self) -> Estimate:
-        """The chance with its 95 % interval."""
-        return chance(self.hits, self.futures)
+        """The chance with its 95 % interval, without where it is exact."""
+        return share_of(self.hits, self.futures, exact=self.exact)
 
 
 class TurningPoint(NamedTuple):
@@ -160,9 +178,10 @@ class Remedy:
 
     `path` is what a study calls it. `size` is how far the new value lies from the old, as a share of the
     larger (of the run, of a moment). Of other worlds `prevented` is the chance that the change prevents it
-    there, too. `kind` is "cause" for a parameter of what set in at the moment, else "done", by the customer
-    or in the world, or "sold", which is bought or granted. It raises the invoice of a month by `money`
-    (µUSD), None where nobody says. `action` is in words the action of the timeline that it is of, or "".
+    there, too, without an interval where nothing is drawn with it. `kind` is "cause" for a parameter of what
+    set in at the moment, else "done", by the customer or in the world, or "sold", which is bought or granted.
+    It raises the invoice of a month by `money` (µUSD), None where nobody says. `action` is in words the
+    action of the timeline that it is of, or "".
     """
 
     path: str
@@ -183,6 +202,11 @@ class Remedy:
     def holds(self) -> bool:
         """Whether it prevents it in nearly all other worlds."""
         return (self.prevented.mean or 0) >= NEARLY_ALL
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is drawn with it, so that one world is like any other."""
+        return self.prevented.low is None
 
     @property
     def sentence(self) -> str:
@@ -288,9 +312,14 @@ class Why(ReadyAnswer):
         which = "a change" if smaller and not change.holds else "the smallest change"
         which = "the cheapest change" if smaller and change.money else which
         sure = " that holds in nearly all other worlds" if smaller and change.holds else ""
+        holds = (
+            "nothing is drawn, so that is sure"
+            if change.exact
+            else f"it holds in {share} of other worlds (at least {low})"
+        )
         text = (
             f"What prevents it: {change.sentence}, {which} {KINDS[change.kind]}{sure}; a run with it "
-            f"confirms that, and it holds in {share} of other worlds (at least {low})"
+            f"confirms that, and {holds}"
         )
         if self.unchanged is not None and self.unchanged.happens < self.unchanged.worlds:
             text += f", of which {units.percent(self.unchanged.free.mean or 0)} are free of it unchanged"
@@ -380,23 +409,30 @@ class Why(ReadyAnswer):
             row | {"parameter": remedy.name}
             for row, remedy in zip(tables["changes"], self.changes, strict=True)
         ]
-        usual = units.write("share", *self.otherwise)
-        further = "" if self.unchanged is None else "; changes were tried in further ones"
         note = (
             "Other futures of the same past, as things stood then, without what the scenario brings later. "
-            f"In other worlds of the scenario, with all that it brings, it happens in {usual}{further}. "
-            f"{self.worlds} worlds were run."
+            f"{self._usual()} {self.worlds} worlds were run."
         )
         return [
             *CHANCES.view("How likely it was", chances, note),
             *CHANGES.view("What would have prevented it", changes, self._order()),
         ]
 
+    def _usual(self) -> str:
+        """How likely it is in other worlds, if there are any."""
+        if self.otherwise.low is None:
+            return "Nothing is drawn in this scenario: there is one world, and one future of each moment."
+        usual = units.write("share", *self.otherwise)
+        further = "" if self.unchanged is None else "; changes were tried in further ones"
+        return f"In other worlds of the scenario, with all that it brings, it happens in {usual}{further}."
+
     def _order(self) -> str:
         """Which changes are listed and named, and what they were held against."""
         held = self.unchanged
         if held is None:
             return ORDER
+        if held.exact and all(change.exact for change in self.changes):
+            return EXACT_ORDER
         free = units.write("share", *held.free)
         without = f"Nothing changed, it does not happen in {free} of these worlds."
         out = f" Left out: {held.left_out}." if held.left_out else ""

@@ -287,6 +287,10 @@ class Rerunner:
         """Return whether a share of the worlds that there are to be have been run."""
         return self.most is not None and self.runs >= share * self.most
 
+    def is_exact(self, scenario: Scenario) -> bool:
+        """Return whether a world of a scenario is like any other, as nothing is drawn in it."""
+        return not is_drawn(scenario, self.question.metric)
+
     @property
     def watches(self) -> bool:
         """Whether what is asked can be watched, so that a world ends as soon as it happens."""
@@ -298,7 +302,7 @@ class Rerunner:
         if self.last is not None and self.last[:2] == (scenario, at):
             return self.last[2]
         happens = self._happens(scenario, seed, fork)
-        self.last = None if is_drawn(scenario, self.question.metric) else (scenario, at, happens)
+        self.last = (scenario, at, happens) if self.is_exact(scenario) else None
         return happens
 
     def _happens(self, scenario: Scenario, seed: int, fork: Fork | None) -> bool:

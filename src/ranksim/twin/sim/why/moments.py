@@ -5,14 +5,13 @@ moment: what the timeline, an outage or a client that starts would bring later i
 was planned is seen when it sets in, and one that was drawn when it is drawn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ranksim.core.callers.programs import AnyClient, Python
 from ranksim.core.clock import Micros, iso
 from ranksim.inference.estimate import Estimate
-from ranksim.inference.shares import chance
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.timeline import Action, IssueKey, Set
 from ranksim.twin.sim.why.explanation import Chance, Happening, Path, TurningPoint, in_line
@@ -131,7 +130,7 @@ class MomentSearch:
             for at in sorted(marks)
             if at < first.at and ((at, 0) in self.seen or not self.worlds.over())
         ]
-        return [*rows, Chance(first.at, first.text, *successes(lambda _: True, self._enough))]
+        return [*rows, self._estimated(first.at, first.text, self.scenario, lambda _: True)]
 
     @property
     def _enough(self) -> int:
@@ -143,10 +142,11 @@ class MomentSearch:
         start = self.scenario.start
         if as_of(self.scenario, start) == self.scenario:
             return self._chance(start, "").estimate
-        worlds = successes(
-            lambda number: self.worlds.happens(self.scenario, other(self.seed, "world", number)), self._enough
-        )
-        return chance(*worlds)
+
+        def happens(number: int) -> bool:
+            return self.worlds.happens(self.scenario, other(self.seed, "world", number))
+
+        return self._estimated(start, "", self.scenario, happens).estimate
 
     def _between(self, times: Sequence[Micros]) -> tuple[Micros, Micros]:
         """Narrow [not yet inevitable, …, inevitable] down to two neighbours."""
@@ -164,7 +164,13 @@ class MomentSearch:
         return all(self._comes(at, number) for number in range(FEW))
 
     def _chance(self, at: Micros, text: str) -> Chance:
-        return Chance(at, text, *successes(lambda number: self._comes(at, number), self._enough))
+        scenario = as_of(self.scenario, at)
+        return self._estimated(at, text, scenario, lambda number: self._comes(at, number))
+
+    def _estimated(self, at: Micros, text: str, scenario: Scenario, comes: Callable[[int], bool]) -> Chance:
+        """Return in how many futures it comes to it: in one where nothing is drawn, else in enough."""
+        exact = self.worlds.is_exact(scenario)
+        return Chance(at, text, *successes(comes, 1 if exact else self._enough), exact)
 
     def _comes(self, at: Micros, number: int) -> bool:
         if (at, number) not in self.seen:
