@@ -48,7 +48,7 @@ SLOW = {
     "price pareto": f"{POPULATION} --vary plans.pro.quotas.keyword_brief_refreshes.limit=30,50",
     "check load": "--host SERVER --duration 2s --users 2 --out FOLDER/load --fail-on 'errors < 1'",
     "capacity load": "'errors < 1' --host SERVER --duration 2s --first 1 --most 2",
-    "price search": "FOLDER/calls.columns --plan pro --vary 'plans.pro.cost_ceiling=20 USD,90 USD'",
+    "price search": "FOLDER/calls.parquet --plan pro --vary 'plans.pro.cost_ceiling=20 USD,90 USD'",
 }
 COMMANDS = [
     *QUICK.items(),
@@ -102,7 +102,7 @@ def test_it_keeps_to_the_schema(
             "import",
             "examples/pricing/trace.jsonl",
             "--columns",
-            str(tmp_path / "calls.columns"),
+            str(tmp_path / "calls.parquet"),
         ]
         assert CliRunner().invoke(cli.app, made).exit_code == 0
     words = words.replace("FOLDER", str(tmp_path))

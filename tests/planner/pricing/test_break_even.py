@@ -83,6 +83,10 @@ def test_too_few_customers_show_nothing(accounts: int, safe: int | None) -> None
     answer = break_even(population(accounts=accounts), sold, policy=CALENDAR, replications=2)
     assert answer.of("flat").safe == safe
     assert any("this needs 299 customers" in note for note in answer.notes) == (safe is None)
+    assert answer.of("flat").needless is (None if safe is None else True)
+    assert answer.tables["plans"][0]["needless"] is answer.of("flat").needless
+    assert answer.views()[0].rows[0][1] == ("not known" if safe is None else "no")
+    assert ("too few customers to say which ceiling is safe" in answer.sentence) == (safe is None)
 
 
 def test_a_risk_near_nothing_needs_a_multitude() -> None:

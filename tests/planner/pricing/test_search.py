@@ -115,6 +115,25 @@ def test_a_best_that_earns_less_or_the_same_is_said_to() -> None:
     assert "never met: 90.00 USD more than the catalogue as it is." in gained("139 USD")
 
 
+def test_who_earns_the_same_does_not_earn_less() -> None:
+    # Of five briefs an allowance of 5 and one of 8 refuse none.
+    for allowances in ([5, 8], [8, 5]):
+        answer = search(columns(*[5] * 20), PLANS, {BRIEFS: [*allowances, 4]}, compiled=False)
+        standing = {row[BRIEFS]: row["standing"] for row in answer.candidates}
+        first, other = allowances
+        assert standing == {first: "best", other: "earns the same", 4: "refuses too many"}
+        assert any(note.startswith("1 other catalogue earns the same as the best") for note in answer.notes)
+
+
+def test_of_those_that_earn_the_same_the_best_refuses_fewest() -> None:
+    # The sixth brief of one customer costs nothing here, and an allowance of 5 refuses it.
+    free = PLANS.model_copy(update={"unit_costs": PLANS.unit_costs.model_copy(update={"keyword_brief": 0})})
+    answer = search(columns(*[5] * 99, 6), free, {BRIEFS: [5, 6]}, risk=0.02, compiled=False)
+    assert answer.best is not None
+    assert answer.best[BRIEFS] == 6
+    assert answer.candidates[1]["standing"] == "earns the same"
+
+
 def test_changes_are_of_all_customers() -> None:
     view = search(columns(*[5] * 9), PLANS, {BRIEFS: [5]}, compiled=False).views()[0]
     assert "change of all customers" in view.headings

@@ -71,7 +71,8 @@ class Balance:
     `customers` are on it in a replication, the mean over all; `of` replications have any, and `even` is of
     all these together: the price at which the margin is nil, with its interval. `ceiling` the one in force;
     `safe` the highest that is safe, None when none is; `needless` says that no ceiling at all is safe too,
-    and `safe` is then the most that anybody spent in a billing month.
+    and `safe` is then the most that anybody spent in a billing month; it is None where so few customers
+    show nothing.
     """
 
     plan: str
@@ -83,12 +84,14 @@ class Balance:
     even_high: float | None
     ceiling: int
     safe: int | None
-    needless: bool
+    needless: bool | None
 
     @property
     def text(self) -> str:
         """The plan in a sentence."""
-        if self.safe is None:
+        if self.needless is None:
+            safe = "too few customers to say which ceiling is safe, or whether one is needed"
+        elif self.safe is None:
             safe = "no ceiling could be shown to be safe"
         elif self.needless:
             most = units.usd(self.safe)
@@ -102,6 +105,9 @@ class Balance:
             safe = f"the highest safe ceiling is {units.usd(self.safe)}"
         return f"{self.plan} breaks even at {units.usd(self.even)} a month; {safe}"
 
+
+NEEDED = {True: "no", False: "yes", None: "not known"}
+"""Whether a ceiling is needed, by `needless`."""
 
 AMOUNTS = ("price", "even", "ceiling", "safe")
 """The columns of a plan that are money."""
@@ -160,7 +166,7 @@ class BreakEven(DrawnAnswer):
                 f"{fewest(self.risk, self.level):,} customers in all replications together; "
                 "give more of either."
                 for plan in self.balances
-                if plan.safe is None
+                if plan.needless is None
             ),
         )
 
@@ -176,7 +182,7 @@ class BreakEven(DrawnAnswer):
         """The answer as tables for people."""
         tables = self.tables
         rows = [
-            row | {"ceiling_needed": "no" if row["needless"] else "yes", "replications": row["of"]}
+            row | {"ceiling_needed": NEEDED[row["needless"]], "replications": row["of"]}
             for row in tables["plans"]
         ]
         columns = {"plan": "text", "ceiling_needed": "text", "replications": "count"}
@@ -271,6 +277,7 @@ def _balance(
     free = run(_capped(catalogue, name, WITHOUT_END))
     most = max(int(r.accounts["spend_peak"][r.plan_names == name].max(initial=0)) for r in free)
     safe, needless = _highest(tried, most, step)
+    few = trials[0].customers < fewest(risk, level)
     even, low, high, served = _even(now, name, level)
     sold = catalogue.plans[name]
     balance = Balance(
@@ -283,7 +290,7 @@ def _balance(
         even_high=high,
         ceiling=sold.cost_ceiling,
         safe=safe,
-        needless=needless,
+        needless=None if few else needless,
     )
     return balance, trials
 

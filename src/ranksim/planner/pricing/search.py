@@ -8,7 +8,7 @@ last round is all customers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
@@ -56,6 +56,9 @@ KEPT = 3
 
 FEWEST = 300
 """Customers of the first round; fewer show no share of one in a hundred."""
+
+TIED = "earns the same"
+"""The standing of a candidate that the best one is not better than."""
 
 TOGETHER = 8
 """Catalogues that are served in one pass over the columns."""
@@ -146,9 +149,18 @@ class Search(DrawnAnswer):
             f"{units.level(self.level)} intervals: of the change paired by customer, of newly refused exact "
             "(Clopper and Pearson), both as if the recorded customers were drawn from many.",
             "What customers did not ask for because they were refused when recorded is not in it.",
+            *self._tied(),
             *filter(None, (self.columns.unnamed,)),
             *self.assumed,
         )
+
+    def _tied(self) -> Iterator[str]:
+        """Say which of those that earn the same is the best."""
+        if tied := sum(row["standing"] == TIED for row in self.candidates):
+            yield (
+                f"{units.many(tied, 'other catalogue')} {'earns' if tied == 1 else 'earn'} the same as the "
+                "best; of such the best is which refuses fewest anew, else which the grid names first."
+            )
 
     @property
     def tables(self) -> Tables:
@@ -180,10 +192,12 @@ def _gain(best: Row) -> str:
     return f"{units.write('money', best['change'], *ends)} more than"
 
 
-def _standing(row: Row) -> str:
+def _standing(row: Row, best: Row | None) -> str:
     """Say why a candidate is not the best."""
-    if row["best"]:
+    if row is best:
         return "best"
+    if best and row["final"] and row["allowed"] and row["change"] == best["change"]:
+        return TIED
     why = "earns less" if row["allowed"] else "refuses too many"
     return why if row["final"] else f"{why}, out in round {row['rounds']}"
 
@@ -264,10 +278,10 @@ def search(
     axes = axes_of(grid)
     rows = [_row(candidate, axes, demand, risk, level) for candidate in candidates]
     good = [n for n, row in enumerate(rows) if row["final"] and row["allowed"]]
-    best = max(good, key=lambda n: float(rows[n]["change"]), default=None)
+    best = max(good, key=lambda n: (rows[n]["change"], -rows[n]["newly_refused"]), default=None)
     for n, row in enumerate(rows):
         row["best"] = n == best
-        row["standing"] = _standing(row)
+        row["standing"] = _standing(row, None if best is None else rows[best])
     tornado = [] if best is None else _tornado(candidates[best], demand)
     rows.sort(
         key=lambda row: (
