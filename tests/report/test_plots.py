@@ -158,7 +158,7 @@ def test_of_many_accounts_the_fullest_are_shown_and_the_title_says_so(
         ("spend", "acme costs the provider up to 9.44 USD in a billing month on average"),
         ("windows", "40 calls refused, 50 % of them read calls of main, beyond 600 in 60 s"),
         ("refusals", "40 of 92 refusals are rate_limited"),
-        ("jobs", "Up to 7 rank_run jobs wait on average for 4 workers"),
+        ("jobs", "Up to 7 rank_run jobs wait at once for 4 workers: the most in 3h, averaged over runs"),
         ("deliveries", "588 of 4,016 webhook attempts fail"),
         ("timeline", "ops loses 20 events"),
         ("delays", "Events arrive up to 16h48m late on average, 20 never"),
@@ -168,12 +168,16 @@ def test_titles_tell_the_finding(tables: Tables, name: str, title: str) -> None:
     assert plots.plot(tables, name).get_title().replace("\n", " ") == title
 
 
+def test_jobs_are_drawn_as_the_most_that_there_were(tables: Tables) -> None:
+    assert plots.plot(tables, "jobs").get_ylabel() == "the most jobs at once"
+
+
 @pytest.mark.parametrize(
     ("name", "title"),
     [
         ("slots", "acme uses up to 510 of 500 slots"),
         ("spend", "acme costs the provider up to 9.44 USD in a billing month"),
-        ("jobs", "Up to 7 rank_run jobs wait for 4 workers"),
+        ("jobs", "Up to 7 rank_run jobs wait at once for 4 workers"),
         ("delays", "Events arrive up to 16h48m late, 20 never"),
     ],
 )

@@ -197,7 +197,7 @@ def jobs(tables: Tables, ax: Axes) -> None:
         drawn = panels(ax, kinds_drawn)
         queues = zip(kinds_drawn, drawn, strict=True)
         finish_time(ax, [(panel, _queue_of(panel, kinds[kind])) for kind, panel in queues])
-        ax.set_ylabel("jobs")
+        ax.set_ylabel("the most jobs at once")
     title(ax, of_many(_longest(kinds_drawn[0], kinds[kinds_drawn[0]]), len(kinds_drawn), len(kinds), "kinds"))
 
 
@@ -207,16 +207,22 @@ def _lasting_queue(rows: Sequence[Row], hours: Sequence[Row], days: Sequence[Row
     return Lasting(f"{rows[0]['kind']} jobs", "", hours, days, "jobs", workers, label)
 
 
+def _averaged(rows: Sequence[Row]) -> str:
+    """Say of several runs what the height of a curve is: the most in the time of a sample, and its mean."""
+    at = [row["t"] for row in rows[:2]]
+    return f": the most in {units.duration(at[-1] - at[0])}, averaged over runs" if on_average(rows) else ""
+
+
 def _longest(kind: str, rows: Sequence[Row]) -> str:
     """Say what there is to see of the fullest queue."""
     longest = max(rows, key=lambda row: row["waiting"])
-    mean = on_average(rows)
+    mean = _averaged(rows)
     if not longest["waiting"]:
         running = units.count(most(rows, "running"))
         return f"No job waits for a worker: up to {running} {kind} jobs run at once{mean}"
     workers = longest["workers"]
     beside = f" for {units.many(round(workers), 'worker')}" if workers is not None else ""
-    return f"Up to {units.count(longest['waiting'])} {kind} jobs wait{mean}{beside}"
+    return f"Up to {units.count(longest['waiting'])} {kind} jobs wait at once{beside}{mean}"
 
 
 def _queue_of(ax: Axes, rows: Sequence[Row]) -> Labels:
