@@ -44,7 +44,8 @@ def mirror(
         int | None,
         typer.Option(
             min=0,
-            help="With --plan: keywords of a domain; by default as many as calls put in, else 50.",
+            help="With --plan: keywords of a domain of which calls do not list all; by default as many as "
+            "calls put in, else 50.",
         ),
     ] = None,
     out: Annotated[

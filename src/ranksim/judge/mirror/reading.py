@@ -40,7 +40,7 @@ Item = Mapping[str, Any]
 class StatedAccount:
     """What somebody states of an account: its plan, with terms as catalogues have them, and what it tracks.
 
-    That is so many domains, and keywords of each where calls show none; None: as calls name them.
+    That is so many domains, and keywords of each where calls do not list them; None: as calls name them.
     """
 
     plan: str

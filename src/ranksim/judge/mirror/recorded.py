@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ranksim.core.clock import SECOND, Micros
+from ranksim.core.records import parsed_object
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.trace import Exchange, Header, Trace
 from ranksim.judge.conformance.history.exchange_reader import route
+from ranksim.judge.mirror.listed import ListedKeywords, counted_lists
 from ranksim.judge.mirror.reading import KEYWORDS, OWNED, Item, ReadAccount, Reading, StatedAccount
 from ranksim.judge.mirror.stated import STARTS, NamedThings, no_account, started_item
 
@@ -20,6 +21,12 @@ SINGLES = ("account.get", "account.entitlements", "account.usage", "slots.get")
 
 LISTS = {operation.partition(".")[0]: operation for operation in (*OWNED, KEYWORDS)}
 """The list that items of a resource stand in, whichever operation showed them."""
+
+MANY_MADE = {"keyword_briefs.create": "briefs", "keywords.create": "created"}
+"""Where replies have what one request made (U109)."""
+
+OF_KEYWORDS = ("domain_id", "list_id")
+"""What a listing of keywords is asked for, and so tells of each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,66 @@ class TracedAccounts:
         return (self.now // SECOND + 1) * SECOND
 
 
+@dataclass(slots=True)
+class TracedAccount:
+    """What the granted calls of an account show: single objects, items by list and id, and what they name."""
+
+    owner: str
+    singles: dict[str, Item] = field(default_factory=dict)
+    items: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    named: NamedThings = field(default_factory=NamedThings)
+    listed: ListedKeywords = field(default_factory=ListedKeywords)
+
+    def learn(self, exchange: Exchange, operation: str, bound: str | None) -> None:
+        """Take what a call shows and names; its key may be `bound` to a domain."""
+        reply = granted_reply(exchange)
+        data = reply.get("data")
+        rows = _rows(operation, data)
+        self.named.learn(exchange, operation, bool(rows))
+        if operation in SINGLES and isinstance(data, dict):
+            self.singles[operation] = data
+        if operation.endswith(".delete") and exchange.status is not None and 200 <= exchange.status < 300:
+            self._drop(str(route(exchange.method, exchange.path)[1].get("id")))
+            return
+        if data is None or (listing := LISTS.get(operation.partition(".")[0])) is None:
+            return
+        items = self.items.setdefault(listing, {})
+        request = started_item(exchange) if operation in STARTS else {}
+        if operation == KEYWORDS:
+            request = {name: each for name, each in (exchange.query or {}).items() if name in OF_KEYWORDS}
+            self.listed.learn(exchange, reply, rows, items, bound)
+        for which, row in rows.items():
+            items[which] = request | items.get(which, {}) | row
+
+    def _drop(self, which: str) -> None:
+        """Forget what was deleted, and the keywords of a list or a domain that was."""
+        self.named.domains.pop(which, None)
+        for rows in self.items.values():
+            rows.pop(which, None)
+        words = self.items.get(KEYWORDS, {})
+        for word in [
+            key for key, row in words.items() if which in (row.get("list_id"), row.get("domain_id"))
+        ]:
+            del words[word]
+
+    def account(self, owners: Mapping[str, str], header: Header, stated: StatedAccount | None) -> ReadAccount:
+        """Return it as if it had been read, with what is `stated` of it where it was not."""
+        own = [key for key, account in owners.items() if account == self.owner and key in header.keys]
+        label = self.singles.get("account.get", {}).get("name")
+        label = str(label or ("account" if self.singles else self.owner))
+        environment = header.keys[own[0]].environment if own else "production"
+        lists: dict[str, list[Item]] = {name: list(rows.values()) for name, rows in self.items.items()}
+        keys = {key: header.keys[key].domain_id for key in own}
+        lacks = {name: "it is not in the trace" for name in SINGLES if name not in self.singles}
+        if stated is None:
+            hosts = [str(domain.get("id")) for domain in lists.get("domains.list", ())]
+            complete = self.listed.domains(lists, hosts)
+            if complete:
+                lists["keyword_lists.list"] = list(counted_lists(lists, hosts, complete, None))
+        read = ReadAccount(label, environment, keys, self.singles, lists, lacks)
+        return read if stated is None else self.named.account(read, stated, self.listed)
+
+
 def read_recorded(source: Path | Trace, stated: StatedAccount | None = None) -> TracedAccounts:
     """Read of a trace what it shows of the accounts of its keys; those it does not show are as `stated`.
 
@@ -48,44 +115,29 @@ def read_recorded(source: Path | Trace, stated: StatedAccount | None = None) -> 
     where there is no account to show or to state.
     """
     trace = source if isinstance(source, Trace) else Trace.read(source)
-    singles: dict[str, dict[str, Item]] = {}
-    items: dict[str, dict[str, dict[str, dict[str, Any]]]] = {}
+    traced: dict[str, TracedAccount] = {}
     calls: dict[str, list[tuple[Micros, str]]] = {}
     owners = _owners(trace)
     if stated is not None:
         owners = dict.fromkeys(trace.header.keys, "account") | owners
-    named: dict[str, NamedThings] = {}
     for exchange in trace.exchanges:
         key, operation = exchange.api_key, operation_of(exchange)
         if not key or operation not in OPERATIONS:
             continue
         if operation not in STARTS:
             calls.setdefault(key, []).append((exchange.sent, operation))
-        if (owner := owners.get(key)) is None:
-            continue
-        data = _data(exchange)
-        rows = _rows(operation, data)
-        named.setdefault(owner, NamedThings()).learn(exchange, operation, bool(rows))
-        if operation in SINGLES and isinstance(data, dict):
-            singles.setdefault(owner, {})[operation] = data
-        listing = LISTS.get(operation.partition(".")[0])
-        if listing and data is not None:
-            items_of = items.setdefault(owner, {}).setdefault(listing, {})
-            request = started_item(exchange) if operation in STARTS else {}
-            for which, row in rows.items():
-                items_of[which] = request | items_of.get(which, {}) | row
-    lacking = {} if stated is None else {name: each for name, each in named.items() if name not in singles}
+        if (owner := owners.get(key)) is not None:
+            bound = trace.header.keys[key].domain_id if key in trace.header.keys else None
+            traced.setdefault(owner, TracedAccount(owner)).learn(exchange, operation, bound)
+    singles = {owner for owner, each in traced.items() if each.singles}
+    lacking = set() if stated is None else traced.keys() - singles
     if not (singles if stated is None else lacking):
         raise no_account(stated, bool(singles))
-    accounts = [_account(owner, owners, singles, items, trace.header) for owner in singles]
-    if stated is not None:
-        lacked = {owner: _account(owner, owners, singles, items, trace.header) for owner in lacking}
-        accounts += [each.account(lacked[owner], stated) for owner, each in lacking.items()]
-    unknown = {
-        key: "the trace does not show its account"
-        for key in calls
-        if owners.get(key) not in singles and owners.get(key) not in lacking
-    }
+    used = [owner for owner in traced if owner in singles] + [owner for owner in traced if owner in lacking]
+    accounts = [
+        traced[owner].account(owners, trace.header, stated if owner in lacking else None) for owner in used
+    ]
+    unknown = {key: "the trace does not show its account" for key in calls if owners.get(key) not in used}
     last = max((exchange.received or exchange.sent) for exchange in trace.exchanges)
     host = next(iter(trace.header.targets.values()), "") or "a recorded deployment"
     first = min(exchange.sent for exchange in trace.exchanges)
@@ -112,7 +164,7 @@ def _owners(trace: Trace) -> dict[str, str]:
     owners: dict[str, str] = {}
     for exchange in trace.exchanges:
         if exchange.api_key and operation_of(exchange) == "account.get":
-            data = _data(exchange)
+            data = granted_reply(exchange).get("data")
             if isinstance(data, dict) and "id" in data:
                 owners[exchange.api_key] = str(data["id"])
     shared = {stated[name]: owner for name, owner in owners.items() if name in stated}
@@ -129,31 +181,12 @@ def operation_of(exchange: Exchange) -> str:
     return exchange.operations[0] if len(exchange.operations) == 1 else ""
 
 
-def _account(
-    owner: str,
-    owners: Mapping[str, str],
-    singles: Mapping[str, dict[str, Item]],
-    items: Mapping[str, Mapping[str, Mapping[str, Item]]],
-    header: Header,
-) -> ReadAccount:
-    own = [key for key, account in owners.items() if account == owner and key in header.keys]
-    read = singles.get(owner, {})
-    label = str(read.get("account.get", {}).get("name") or ("account" if read else owner))
-    environment = header.keys[own[0]].environment if own else "production"
-    lists = {name: list(rows.values()) for name, rows in items.get(owner, {}).items()}
-    keys = {key: header.keys[key].domain_id for key in own}
-    lacks: dict[str, str] = dict.fromkeys(
-        (name for name in SINGLES if name not in read), "it is not in the trace"
-    )
-    return ReadAccount(label, environment, keys, read, lists, lacks)
-
-
 def _rows(operation: str, data: Any) -> dict[str, dict[str, Any]]:
     """The items that a reply shows, by id, with what it tells of each; of what stands in no list, none."""
     if operation.partition(".")[0] not in LISTS:
         return {}
-    if operation == "keyword_briefs.create" and isinstance(data, dict):
-        data = data.get("briefs")  # of one request (U109)
+    if operation in MANY_MADE and isinstance(data, dict):
+        data = data.get(MANY_MADE[operation])
     return {
         str(row["id"]): {name: value for name, value in row.items() if value is not None}
         for row in (data if isinstance(data, list) else [data])
@@ -161,15 +194,11 @@ def _rows(operation: str, data: Any) -> dict[str, dict[str, Any]]:
     }
 
 
-def _data(exchange: Exchange) -> Any:
-    """The `data` of a reply that granted something, None where it was not recorded or is no JSON."""
-    if exchange.response is None or exchange.status is None or not 200 <= exchange.status < 300:
-        return None
-    try:
-        reply = json.loads(exchange.response)
-    except ValueError:
-        return None
-    return reply.get("data") if isinstance(reply, dict) else None
+def granted_reply(exchange: Exchange) -> Item:
+    """Return the reply that granted something; empty where it was not recorded or is no JSON object."""
+    if exchange.status is None or not 200 <= exchange.status < 300:
+        return {}
+    return parsed_object(exchange.response) or {}
 
 
 def mixes(calls: Iterable[tuple[Micros, str]]) -> tuple[dict[str, int], list[Micros]]:

@@ -15,7 +15,8 @@ from ranksim.core.records import parsed_object
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.trace import Exchange
 from ranksim.judge.conformance.history.exchange_reader import route
-from ranksim.judge.mirror.reading import Item, ReadAccount, StatedAccount
+from ranksim.judge.mirror.listed import ListedKeywords, counted_lists
+from ranksim.judge.mirror.reading import KEYWORDS, Item, ReadAccount, StatedAccount
 from ranksim.report import units
 
 KEYWORDS_EACH = 50
@@ -68,8 +69,7 @@ class NamedThings:
         if OPERATIONS[operation].path.startswith("domains/{id}"):
             ids.append(route(exchange.method, exchange.path)[1].get("id"))
         for each in ids:
-            if isinstance(each, str) and each:
-                self.domains[each] = {"id": each, "host": f"{host_label(each)}.example"}
+            self.name_domain(each)
         keywords = body.get("keywords")
         words = [str(word) for word in keywords] if isinstance(keywords, list) else []
         if operation == "keywords.create":
@@ -80,26 +80,39 @@ class NamedThings:
             rows = self.started.setdefault(STARTS[operation], {})
             rows |= {f"{exchange.id}.{n}": item for n in range(max(1, len(words)))}
 
-    def account(self, read: ReadAccount, stated: StatedAccount) -> ReadAccount:
+    def account(self, read: ReadAccount, stated: StatedAccount, listed: ListedKeywords) -> ReadAccount:
         """Return what a trace shows of an account with what is stated of it; what is neither is assumed."""
-        named = {**self.domains, **{str(row["id"]): row for row in read.lists.get("domains.list", ())}}
+        lists = dict(read.lists)
+        named = {str(row["id"]): row for row in lists.get("domains.list", ())}
+        for word in lists.get(KEYWORDS, ()):
+            self.name_domain(word.get("domain_id"))
+        named = self.domains | named
         count = max(1 if stated.domains is None else stated.domains, len(named))
         each = -(-len(self.words) // count) or KEYWORDS_EACH if stated.keywords is None else stated.keywords
-        lists = {**read.lists, "domains.list": list(named.values())}
+        complete = listed.domains(lists, named)
+        lists["keyword_lists.list"] = list(counted_lists(lists, named, complete, each))
+        lists["domains.list"] = list(named.values())
         for listing, rows in self.started.items():
             lists[listing] = [*lists.get(listing, ()), *rows.values()]
         stated = replace(stated, domains=count, keywords=each)
-        return replace(read, lists=lists, stated=stated, assumed=self._assumed(read, stated, len(named)))
+        assumed = self._assumed(read, stated, len(named), len(complete))
+        return replace(read, lists=lists, stated=stated, assumed=assumed)
 
-    def _assumed(self, read: ReadAccount, stated: StatedAccount, named: int) -> Sequence[str]:
-        """Say what of an account nobody observed."""
+    def name_domain(self, which: Any) -> None:
+        """Take a domain by its id, if it is one."""
+        if isinstance(which, str) and which:
+            self.domains[which] = {"id": which, "host": f"{host_label(which)}.example"}
+
+    def _assumed(self, read: ReadAccount, stated: StatedAccount, named: int, complete: int) -> Sequence[str]:
+        """Say what of an account nobody observed, where calls list all keywords of `complete` domains."""
         name = read.name
+        silent = " where calls do not list all of them" if complete else ""
+        words = f"{units.many(stated.keywords or 0, 'keyword')}{silent} and " * (complete != stated.domains)
         assumed = [
             f"that {name} is on plan {stated.plan}, and its terms",
             f"what {name} has used before",
             f"what {name} tracks where no call shows it: {units.many(stated.domains or 0, 'domain')}, of "
-            f"which calls name {named}, with {units.many(stated.keywords or 0, 'keyword')} and one scan of "
-            "google/desktop in US each; no endpoints",
+            f"which calls name {named}, with {words}one scan of google/desktop in US each; no endpoints",
         ]
         if len(read.keys) > 1:
             assumed.append(f"that the {len(read.keys)} keys of {name} are of one account")

@@ -294,9 +294,12 @@ def _portfolio(host: str, domain: str, read: ReadAccount) -> dict[str, Any]:
 
 
 def _stated_portfolios(tracked: Iterable[dict[str, Any]], stated: StatedAccount) -> list[dict[str, Any]]:
-    """Portfolios as calls show them, with as many domains, keywords and scans as are stated or assumed."""
+    """Portfolios as calls show them, with as many further domains, and scans, as are stated or assumed."""
     assumed = {"keywords": stated.keywords, "scans": [_scan({})]}
-    portfolios = [assumed | {name: part for name, part in each.items() if part} for each in tracked]
+    portfolios = [
+        assumed | {name: part for name, part in each.items() if part or name == "keywords"}
+        for each in tracked
+    ]
     further = (stated.domains or 0) - len(portfolios)
     return [*portfolios, {"domains": further, **assumed}] if further else portfolios
 
