@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
 from ranksim.core.errors import BadInput
@@ -98,7 +99,7 @@ class MetricComparison(Sequence[Row]):
     Shown, and in `frame`, are first those metrics whose mean differs. Durations of rows are µs, money µUSD.
     `drawn` names metrics on which chance bears: one pair of these, or several that differ by the same, have
     no interval, so that nobody can tell by how much others would differ. `differing` says what tells two of
-    one name apart.
+    one name apart. `changes` are metrics' changes as shares of A, with their intervals, for the figure.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class MetricComparison(Sequence[Row]):
         remarks: Iterable[str] = (),
         drawn: Collection[str] = (),
         differing: str = "",
+        changes: Mapping[str, Estimate] = MappingProxyType({}),
     ) -> None:
         self.a = a
         self.b = b
@@ -116,6 +118,7 @@ class MetricComparison(Sequence[Row]):
         self.remarks = tuple(remarks)
         self._drawn = frozenset(drawn)
         self._differing = differing
+        self._changes = changes
 
     @property
     def tables(self) -> dict[str, list[Row]]:
@@ -227,15 +230,13 @@ class MetricComparison(Sequence[Row]):
         rows = self._drawable()
         if not rows:
             raise BadInput(f"plot: no metric of {self.a!r} changed by a percentage; `frame()` has all")
-        from ranksim.report.figure import BLUE, new_figure, or_value, plain_axes, title
+        from ranksim.report.figure import BLUE, new_figure, plain_axes, title
 
         ax = new_figure().subplots() if ax is None else ax
         for place, row in enumerate(reversed(rows)):
-            least = -math.inf if row["unit"] == "money" else -row["a"]  # a margin may be a loss
-            ends = (max(least, or_value(row[end], row["difference"])) for end in ("low", "high"))
             doubt = bool(self._doubt(row))
             width, inside = (1, "white") if doubt else (2, BLUE)
-            ax.plot([100 * end / row["a"] for end in ends], [place, place], color=BLUE, linewidth=width)
+            ax.plot(self._ends(row), [place, place], color=BLUE, linewidth=width)
             at = 100 * row["difference"] / row["a"]
             ax.plot(at, place, "o", color=BLUE, markerfacecolor=inside, markersize=5)
         ax.set_yticks(range(len(rows)), [row["metric"] for row in reversed(rows)])
@@ -244,6 +245,14 @@ class MetricComparison(Sequence[Row]):
         title(ax, f"{self._counts().capitalize()}{self._not_drawn(rows)}", BESIDE_NAMES)
         plain_axes(ax, "x")
         return ax
+
+    def _ends(self, row: Row) -> list[float]:
+        """The ends of the interval of a change in per cent; none where it has none."""
+        change = self._changes.get(row["metric"])
+        if change is None or change.low is None or change.high is None:
+            return [100 * row["difference"] / row["a"]] * 2
+        least = -math.inf if row["unit"] == "money" else -1.0  # a margin may be a loss
+        return [100 * max(least, end) for end in (change.low, change.high)]
 
     def _not_drawn(self, drawn: Sequence[Row]) -> str:
         """Say of how many metrics that changed a figure shows nothing."""

@@ -17,6 +17,7 @@ from IPython.core.formatters import DisplayFormatter
 import ranksim as rs
 from ranksim.core.contract.quantities import Distribution
 from ranksim.core.errors import BadInput
+from ranksim.inference.estimate import Estimate
 from ranksim.planner.capacity.outage import Outage
 from ranksim.planner.capacity.sync import Sync
 from ranksim.report import units
@@ -254,9 +255,24 @@ def test_no_wait_is_drawn_as_falling_by_more_than_all_of_it() -> None:
         "difference": 1,
         "low": None,
     }  # nothing before
-    drawn = MetricComparison("a", "b", [row | {"low": -15, "high": -3}, ended]).plot()
+    changes = {"jobs.crawl.wait.max": Estimate(-0.9, -1.5, -0.3)}
+    drawn = MetricComparison("a", "b", [row | {"low": -15, "high": -3}, ended], changes=changes).plot()
     assert drawn.get_title().replace("\n", " ").endswith("; 1 without a percentage not drawn")
     assert [list(line.get_xdata()) for line in drawn.lines][:2] == [[-100, -30], [-90]]
+
+
+@pytest.mark.slow
+def test_what_falls_to_nothing_in_every_pair_falls_by_all_of_it() -> None:
+    late = CRAWLS.replace(
+        accounts={"acme": {"portfolio": {"domains": 4}}}, pools={"crawl": {"capacity": 1}}, length="2d"
+    )
+    served = {"scenario.pools.crawl.capacity": 4}
+    before, after = (rs.run(late, replications=5, settings=settings) for settings in ({}, served))
+    names = ["jobs.crawl.wait.max", "jobs.crawl.mean_waiting"]
+    drawn = after.compare(before, names).plot()
+    assert [list(line.get_xdata()) for line in drawn.lines if line.get_marker() != "o"][:2] == [
+        [-100, -100]
+    ] * 2
 
 
 def test_the_title_counts_all_that_is_not_drawn() -> None:

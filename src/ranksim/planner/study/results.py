@@ -11,6 +11,7 @@ from ranksim.core.extras import imported
 from ranksim.inference.differences import compared
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.quantiles import quantile
+from ranksim.inference.ratios import relative_change
 from ranksim.planner.study import goal, presentation, sensitivity
 from ranksim.planner.study import plots as drawing
 from ranksim.planner.study.design import Point, baseline
@@ -156,7 +157,12 @@ class StudyResult(ReadyAnswer):
         names = self.study.measured if metrics is None else tuple(metrics)
         rows = [_comparison(self.study, point, against, name, self._sample) for name in names]
         drawn = [name for name in names for at in (point, against) if self._sample(at, name).drawn]
-        return MetricComparison(against, point, rows, drawn=drawn)
+        level = self.study.spec.confidence
+        changes = {
+            name: relative_change(self._sample(point, name), self._sample(against, name), level)
+            for name in names
+        }
+        return MetricComparison(against, point, rows, drawn=drawn, changes=changes)
 
     @property
     def plots(self) -> tuple[str, ...]:

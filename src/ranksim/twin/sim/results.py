@@ -16,6 +16,7 @@ from ranksim.core.files import ITS_SCENARIO, MARKER, new_directory, write_text
 from ranksim.inference.differences import compared
 from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
+from ranksim.inference.ratios import relative_change
 from ranksim.report import document
 from ranksim.report.heading import ExpectationVerdict, answer_of, run_overview, verdict_on
 from ranksim.report.measured import MetricComparison, MetricEstimate
@@ -248,7 +249,8 @@ class Result:
             differing = settings_that_differ(other._of, self._of)
         remarks = self._how_compared(other, differing)
         title = _first_of(differing or (), MOST_IN_TITLE)
-        return MetricComparison(other.scenario, self.scenario, compared_rows, remarks, drawn, title)
+        changes = {name: relative_change(*both, self.level) for name, both in samples.items()}
+        return MetricComparison(other.scenario, self.scenario, compared_rows, remarks, drawn, title, changes)
 
     def _how_compared(self, other: Result, differing: list[str] | None) -> Iterator[str]:
         """What differs between two results, None if nobody knows, and what is paired."""
