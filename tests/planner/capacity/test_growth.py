@@ -328,10 +328,13 @@ BOUNDS = {"starts": "2026-06-10T00:00:00Z", "stops": "2026-09-20T00:00:00Z"}
 
 
 def test_a_client_counts_from_the_month_in_which_it_starts_to_the_one_in_which_it_stops() -> None:
-    """2 domains × 10 words × 31 nights × 400 µUSD, and as much at noon in months 4 to 7, as a year shows."""
+    """2 domains × 10 words × 400 µUSD each night, and as much at noon in months 4 to 7, as a year shows."""
     scenario = joined().replace(clients={"noon": {**AGAIN, **BOUNDS}})
-    assert costs(scenario, ",".join(["1"] * 12)) == [248_000] * 3 + [496_000] * 4 + [248_000] * 5
-    assert costs(scenario, "1,1,1,2") == [248_000] * 3 + [992_000]
+    nights = [31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 31, 28]  # of March 2026 to February
+    times = [1] * 3 + [2] * 4 + [1] * 5
+    spent_in = [8_000 * n * each for n, each in zip(nights, times, strict=True)]
+    assert costs(scenario, ",".join(["1"] * 12)) == spent_in
+    assert costs(scenario, "1,1,1,2") == [*spent_in[:3], 2 * spent_in[3]]
     for month, clients, spent in (("05", {}, 248_000), ("07", {"noon": AGAIN}, 496_000)):
         world_of = joined().replace(start=f"2026-{month}-01T00:00:00Z", length="31d", clients=clients)
         assert rs.run(world_of).metric("spend.acme.max").mean == spent
@@ -357,16 +360,18 @@ def test_a_client_that_draws_counts_in_the_months_in_which_it_works() -> None:
 def test_months_from_a_scenario_s_start_on_have_their_date() -> None:
     """Two domains of ten words fit free, and eighty do not."""
     answer = fit(joined().replace(start="2026-11-30T00:00:00Z"), growth="1,40,1,40,40")
-    assert "free in month 1, 2026-11; pro in month 2, 2026-12 (what breaks" in answer.sentence
-    assert "free in month 3, 2027-01; pro from month 4, 2027-02 (" in answer.sentence
+    assert "free in month 1, 2026-11-30; pro in month 2, 2026-12-30 (what breaks" in answer.sentence
+    assert "free in month 3, 2027-01-30; pro from month 4, 2027-02-28 (" in answer.sentence
     when, by_month = answer.views()[:2]
-    assert [row[0] for row in by_month.rows][2:] == ["3 (2027-01)", "4 (2027-02)", "5 (2027-03)"]
+    assert [row[0] for row in by_month.rows][2:] == ["3 (2027-01-30)", "4 (2027-02-28)", "5 (2027-03-30)"]
     spans = {row[0]: row[1] for row in when.rows}
-    assert spans["free"] == "in month 1, 2026-11; in month 3, 2027-01"
+    assert spans["free"] == "in month 1, 2026-11-30; in month 3, 2027-01-30"
+    of_march = fit(joined(), growth="1,1")
+    assert [month.numbered for month in of_march.months] == ["1 (2026-03)", "2 (2026-04)"]
     begins = dict.fromkeys(str(at)[:10] for at in answer.frame("months")["begins"])
     assert list(begins) == ["2026-11-30", "2026-12-30", "2027-01-30", "2027-02-28", "2027-03-30"]
     ticks = answer.plot("growth").axes.xaxis.get_major_formatter()
-    assert ticks(4, 0) == "4\n2027-02"
+    assert ticks(4, 0) == "4\n2027-02-28"
     assert fit(ALIKE, growth="1,2").months[1].numbered == "2"
 
 
@@ -419,3 +424,49 @@ def test_the_tables_of_a_growth_in_time_are_those_of_its_first_and_its_largest_m
     assert "Plans, at ×1 of month 1 (2026-03) → ×2 of month 5 (2026-07)" in [
         view.title for view in answer.views()
     ]
+
+
+@pytest.mark.fact("U51")
+def test_months_of_a_growth_are_billing_months_with_their_own_days() -> None:
+    """350 words are replaced each Monday: 10 January to 9 February has five, as runs show, the next four."""
+    sync = {"kind": "keyword_sync", "account": "acme", "every": "week", "weekday": "monday", "at": "08:00"}
+    scenario = rs.Scenario.model_validate(
+        {
+            "start": "2026-01-01T00:00:00Z",
+            "length": "100d",
+            "accounts": {
+                "acme": {
+                    "plan": "pro", "anchor": "2026-01-10T00:00:00Z",
+                    "portfolio": {"domains": 10, "keywords": 350},
+                }
+            },
+            "clients": {"sync": {**sync, "share": 0.1}},
+        }
+    )  # fmt: skip
+    answer = fit(scenario, growth="1,1,1,1")
+    assert [month.numbered for month in answer.months] == [
+        "1 (2026-01)", "2 (2026-01-10)", "3 (2026-02-10)", "4 (2026-03-10)"
+    ]  # fmt: skip
+    pro = [month.sizes["pro"] for month in answer.months]
+    assert [size.breaks for size in pro] == [(), ("keyword slots",), (), ()]
+    assert [size.cost for size in pro] == [3_500 * 400 * nights for nights in (9, 31, 28, 31)]
+    seen = rs.run(scenario, seed=1)
+    assert seen.metric("refusals.slot_limit_exceeded").mean
+
+
+@pytest.mark.parametrize(("month", "days"), [("02", 28), ("03", 31), ("04", 30)])
+def test_a_month_of_a_growth_costs_what_its_days_do(month: str, days: int) -> None:
+    scenario = joined().replace(start=f"2026-{month}-01T00:00:00Z", length=f"{days}d")
+    (spent,) = {size.cost for size in fit(scenario, growth="1,1").months[0].sizes.values()}
+    assert rs.run(scenario).metric("spend.acme.max").mean == spent == days * 8_000
+
+
+def test_the_day_from_which_a_limit_breaks_is_of_the_month_that_is_asked_about() -> None:
+    """Runs of two domains cost 0.008 USD a night, crawls 0.02 on Tuesdays, 6 January and 3 February first."""
+    crawls = {"kind": "schedule", "account": "acme", "job": "crawl", "every": "week", "weekday": "tuesday"}
+    scenario = joined().replace(start="2026-01-01T00:00:00Z", clients={"runs": crawls})
+    low = scenario.changed({"policy.catalogue.plans.agency.cost_ceiling": "0.05 USD"})
+    answer = fit(low, growth="1,2")  # of 0.05 USD
+    (agency,) = (plan for plan in answer.plans if plan.plan == "agency")
+    (spend,) = (use for use in agency.limits if use.now.name == SPEND)
+    assert (spend.day, spend.grown_day) == (6, 3)

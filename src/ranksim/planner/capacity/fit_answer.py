@@ -330,9 +330,10 @@ class Fit(ReadyAnswer):
             )
             for plan in self.plans
         )
+        of_work = "the month's work" if self.months else "the work of a month of 31 days"
         note = (
             "The price is the invoice, with add-ons where these make the plan fit, which its limits below "
-            "then have, too; the provider cost is what a month's work costs whoever runs the service, which "
+            f"then have, too; the provider cost is what {of_work} costs whoever runs the service, which "
             "the plan's ceiling bounds."
         )
         headings = ("plan", "fits", "price a month", "provider cost")
@@ -380,7 +381,9 @@ class Fit(ReadyAnswer):
         if name == "growth":
             return plots.growth(self.months, ax)
         best = self.cheapest() or self.plans[-1]
-        finding = f"{best.plan}: {_broken(best)}"
+        last = self._ends[1]
+        work = f", with what is done in month {last.numbered}" if last else ""
+        finding = f"{best.plan}: {_broken(best)}{work}"
         return plots.fit([use.row() for use in best.limits], finding, factor_text(self.growth), ax)
 
 

@@ -98,8 +98,9 @@ class GrownMonth:
 
     @property
     def date(self) -> str:
-        """The month of the calendar in which it begins, such as 2026-07, or ""."""
-        return "" if self.begins is None else iso(self.begins)[:7]
+        """When it begins, such as 2026-07, with the day if that is not the first; or ""."""
+        date = "" if self.begins is None else iso(self.begins)[:10]
+        return date.removesuffix("-01")
 
     @property
     def numbered(self) -> str:

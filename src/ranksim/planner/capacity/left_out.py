@@ -13,7 +13,7 @@ from ranksim.core.rules.admission import held_at, reserved_at, settled_at, used_
 from ranksim.core.service.service import Service
 from ranksim.planner.capacity.common import WITHOUT_END
 from ranksim.planner.capacity.tracked import lists_by_host
-from ranksim.planner.capacity.workload import MONTH, JobStarts, Uncounted
+from ranksim.planner.capacity.workload import MONTH, JobStarts, Uncounted, month_number
 from ranksim.report.progress import Tell, nobody, part
 from ranksim.twin.sim.misfits import hosts_at_last, hosts_before
 from ranksim.twin.sim.runner import replication_seed
@@ -45,6 +45,7 @@ def left_out_of(
     clients: Collection[str],
     changes: Collection[OfAccount],
     starts_of: StartsOf,
+    anchor: Micros,
     tell: Tell,
 ) -> Uncounted:
     """Return what an account needs for `changes` and for some clients, beyond what it needs without them.
@@ -54,7 +55,9 @@ def left_out_of(
     for two months more, of which one has 31 days. So a month has whole what is there when it begins or ends.
     The same is done for a month in which one of those clients stops, or begins if it is not the first.
     Another shows how much of it is that what the account begins with is removed. Clients in Python of the
-    user's, and what the timeline sets, are in none. `tell` is told how far it is. Raises BadInput.
+    user's, and what the timeline sets, are in none. Those months begin with the scenario; numbered are the
+    billing months, from `anchor` (µs, U51), in which something changes. `tell` is told how far it is. Raises
+    BadInput.
     """
     start = scenario.start
     edges = _edges(scenario, clients)
@@ -79,7 +82,7 @@ def left_out_of(
         same = min((billing_month(start, at)[0] for at in edges), default=ends)
         if same > start:
             still = _Worlds(_metrics(scenario), rest, everything, rest).beyond(start, same)
-    by_month = {1: still}
+    by_month, changed = {1: still}, set[int]()
     for begin, end in months:
         until = end + 2 * MONTH
         then = _until(world, end, changes)
@@ -88,10 +91,15 @@ def left_out_of(
         worlds = _Worlds(_metrics(scenario), rest, sampled(then, until), less)
         before, during = still, worlds.beyond(begin, end)
         still = replace(worlds.beyond(end, until), starts=starts_of(joined))
-        if not any(begin < at < end for at in times):  # there is not a day of it as before
+        whole = billing_month(anchor, begin)[0] == begin
+        if whole and not any(begin < at < end for at in times):  # there is not a day of it as before
             before, during = still, _with_slots(still, during)
-        month = 1 + months_between(start, begin)
-        by_month |= {month: _largest([before, during, still]), month + 1: still}
+        numbers = {month_number(anchor, start, at) for at in times if begin <= at < end}
+        for number in numbers:
+            again = [by_month[number]] if number in changed else []
+            by_month[number] = _largest([*again, before, during, still])
+        by_month[max(numbers) + 1] = still
+        changed |= numbers
     return replace(_largest([Uncounted(), *by_month.values()]), by_month=by_month)
 
 

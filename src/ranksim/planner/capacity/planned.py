@@ -18,12 +18,12 @@ from ranksim.core.callers.portfolio import PortfolioSpec
 from ranksim.core.callers.programs import KeywordSync, Programmed, Python
 from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork
 from ranksim.core.clock import (
+    DAY,
     WEEK,
     Micros,
     billing_month,
     calendar_anchor,
     format_duration,
-    months_between,
     week_start,
 )
 from ranksim.core.contract.parameters import Settings
@@ -50,6 +50,7 @@ from ranksim.planner.capacity.workload import (
     Uncounted,
     Used,
     Workload,
+    month_number,
 )
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted
@@ -100,11 +101,11 @@ class Recurring(NamedTuple):
             return None
         return len(list(self.occasions.times(self.client.starts.on(start), self.client.stops.on(start))))
 
-    def months(self, start: Micros) -> range:
-        """Return the months from `start` on, counted from 1, in which it is at work."""
+    def months(self, start: Micros, anchor: Micros) -> range:
+        """Return the billing months from `start` on, counted from 1, in which it is at work."""
         first, stops = max(start, self.client.starts.on(start)), self.client.stops
-        end = EVERY_MONTH.stop if stops is None else 2 + months_between(start, stops.on(start) - 1)
-        return range(1 + months_between(start, first), end)
+        last = None if stops is None else month_number(anchor, start, stops.on(start) - 1)
+        return range(month_number(anchor, start, first), EVERY_MONTH.stop if last is None else 1 + last)
 
     def is_at_work(self, at: Micros | None, start: Micros) -> bool:
         """Whether it has begun at an instant of a scenario from `start` on, and not stopped; None for any."""
@@ -239,7 +240,7 @@ class OwnAccount:
 
     def _month(self, at: Micros) -> int:
         """Return the number, from 1, of the month from now on that has an instant."""
-        return 1 + months_between(self.now, at)
+        return month_number(self.anchor, self.now, at)
 
     @property
     def plan(self) -> Plan:
@@ -306,6 +307,7 @@ class OwnAccount:
             name=self.name,
             plan=self.spec.plan,
             now=self.now,
+            anchor=self.anchor,
             used=self._used(),
             left_out=left_out,
             notes=(*_notes_of(self, work), *self.left_out_notes),
@@ -327,13 +329,13 @@ class OwnAccount:
                 if work.operation not in replaced:
                     yield PlannedWork(
                         work.operation, work.count, 1, period, work.size,
-                        first, client.most(start), client.months(start),
-                        (begun + first) % WEEK if period == WEEK else None,
+                        first, client.most(start), client.months(start, self.anchor),
+                        None if WEEK % period else (begun + first) % period,
                     )  # fmt: skip
         for part in self.filled:
             for own in work_done(self.given, part.domains, part.keywords, part.each, part.slots):
                 if own.operation in replaced:
-                    yield own
+                    yield own if DAY % own.gap else replace(own, phase=0)
 
     def _starts(self) -> Iterator[JobStarts]:
         """Yield when clients start what is charged to the expensive class of their keys, as the world would.
@@ -344,7 +346,7 @@ class OwnAccount:
         if "rank_run" in replaced:
             yield replace(runs_of(self.given, self.domains), key=self._key(None))
         by_key = [
-            (recurring.client, recurring.occasions, recurring.starts, recurring.months(start))
+            (recurring.client, recurring.occasions, recurring.starts, recurring.months(start, self.anchor))
             for recurring in self.at_work
             if recurring.starts is not None and recurring.client.surface != "app"
         ]
@@ -433,7 +435,9 @@ class OwnAccount:
         from ranksim.planner.capacity.left_out import left_out_of  # worlds take time to import
 
         with noted("simulating", progress) as tell:
-            left_out = left_out_of(self.scenario, self.name, clients, changes, self._starts_of, tell)
+            left_out = left_out_of(
+                self.scenario, self.name, clients, changes, self._starts_of, self.anchor, tell
+            )
         amounts = [
             units.many(left_out.slots, "slot"),
             f"{units.write('money', left_out.spent)} a month",
@@ -595,7 +599,7 @@ def _bounds(account: OwnAccount) -> Iterator[str]:
         name, client, occasions, work, _ = recurring
         if work and (begun := client.starts.after(start)):
             first = len(list(occasions.times(start + begun, start + MONTH)))
-            month = recurring.months(start).start
+            month = recurring.months(start, account.anchor).start
             since = f"; a growth in time counts it from month {month} on" if month > 1 else ""
             yield (
                 f"{name} begins {format_duration(begun)} into the scenario: a whole month of it is counted, "
@@ -604,6 +608,6 @@ def _bounds(account: OwnAccount) -> Iterator[str]:
         if client.stops is not None:
             end = format_duration(client.stops.after(start))
             most = units.many(recurring.most(start) or 0, "occasion")
-            last = recurring.months(start)[-1:]
+            last = recurring.months(start, account.anchor)[-1:]
             until = f"; a growth in time counts it until month {last[0]}" if last else ""
             yield f"{name} stops {end} into the scenario: a month has at most its {most}{until}."

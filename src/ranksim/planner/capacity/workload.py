@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from ranksim.core.callers.retry import Manners
-from ranksim.core.clock import DAY, HOUR, WEEK, Micros, month_end
+from ranksim.core.clock import DAY, HOUR, WEEK, Micros, month_end, months_between
 from ranksim.core.contract.parameters import Settings
 from ranksim.core.contract.plans import SpendLabel
 from ranksim.core.contract.policy import Policy
@@ -31,6 +31,11 @@ EVERY_MONTH = range(1, 1 << 31)
 """The months from now on, counted from 1, of what nobody begins or ends."""
 
 
+def month_number(anchor: Micros, now: Micros, at: Micros) -> int:
+    """Return the number of the billing month of an instant (µs), from 1, the one that has `now` (U51)."""
+    return 1 + months_between(anchor, at) - months_between(anchor, now)
+
+
 Number = int | Fraction
 """Of a workload that has grown in proportion; whoever holds it against a limit rounds it up, once."""
 
@@ -42,9 +47,9 @@ class PlannedWork:
     `size` is what one comes to: pages, questions, or for keywords that are added slots. `first` is when in
     the present billing month the first occasion falls (µs), None where nobody says; `most` is how many
     occasions there are in all, None without end; `months` are those from now on in which there are any.
-    `phase` is when in the weeks since 1970 weekly work falls (µs), and `monthly` how many occasions a month
-    has by the calendar, None of a longest one. Of a workload that has grown, `each` and `size` are what there
-    is on average.
+    `phase` is when since 1970 an occasion falls (µs) of work whose periods make up a week, and `monthly` how
+    many occasions a month has by the calendar, None of a longest one. Of a workload that has grown, `each`
+    and `size` are what there is on average.
     """
 
     operation: SpendLabel
@@ -73,13 +78,16 @@ class PlannedWork:
     def _at_most(self, occasions: int) -> int:
         return occasions if self.most is None else min(occasions, self.most)
 
-    def in_month(self, number: int, month: tuple[Micros, Micros] | None) -> PlannedWork:
-        """The same in a month from now on, if it is not the first from its beginning on (µs) to its end."""
-        work = self if number == 1 or self.first is None else replace(self, first=self.first % self.per)
-        if month is None or self.phase is None:
-            return work
-        before_begin, before_end = (-((self.phase - edge) // WEEK) for edge in month)
-        return replace(work, monthly=before_end - before_begin)
+    def in_month(self, number: int, month: tuple[Micros, Micros] | None, longest: bool) -> PlannedWork:
+        """The same in a month from now on, from its beginning (µs) to its end, or in one of 31 days.
+
+        In the `longest` month only weekly work goes by the calendar.
+        """
+        if month is None or self.phase is None or (longest and self.per < WEEK):
+            return self if number == 1 or self.first is None else replace(self, first=self.first % self.per)
+        before_begin, before_end = (-((self.phase - edge) // self.per) for edge in month)
+        first = self.first if number == 1 else (self.phase - month[0]) % self.per
+        return replace(self, first=first, monthly=before_end - before_begin)
 
     @property
     def gap(self) -> Micros:
@@ -208,7 +216,8 @@ class Workload:
     the catalogue says. Rank runs of all domains are to be started within `start_within` (µs).
     `name` is the account's, `plan` the one it has, `used` what it used of this month; `notes` tell what is
     not counted, and `left_out` how much that is. `now` is when the first month begins (µs), None where nobody
-    says. `later` is what it is once a timeline has set something.
+    says, and `anchor` what the billing months are counted from, `now` unless it is given (U51). `later` is
+    what it is once a timeline has set something.
     """
 
     domains: int
@@ -228,6 +237,7 @@ class Workload:
     name: str = ""
     plan: str = ""
     now: Micros | None = None
+    anchor: Micros | None = None
     used: Used | None = None
     left_out: Uncounted = field(default_factory=Uncounted)
     notes: tuple[str, ...] = ()
@@ -258,20 +268,24 @@ class Workload:
         )
 
     def month(self, number: int) -> tuple[Micros, Micros] | None:
-        """When a month from now on, counted from 1, begins and ends (µs); None where nobody says."""
+        """When a billing month from now on, counted from 1, begins and ends (µs); None where nobody says.
+
+        Of the first one it is what is left of it.
+        """
         if self.now is None:
             return None
-        begins = self.now
+        anchor, begins = self.now if self.anchor is None else self.anchor, self.now
         for _ in range(number - 1):
-            begins = month_end(self.now, begins)
-        return begins, month_end(self.now, begins)
+            begins = month_end(anchor, begins)
+        return begins, month_end(anchor, begins)
 
     def in_month(self, number: int) -> Workload:
         """The same in a month from now on, counted from 1: of what is used already only that one knows."""
         month, left_out = self.month(number), self.left_out.in_month(number)
+        longest = len(self.left_out.by_month) > 1  # which is what was simulated of what changes
         return replace(
             self,
-            work=tuple(work.in_month(number, month) for work in self.work if number in work.months),
+            work=tuple(work.in_month(number, month, longest) for work in self.work if number in work.months),
             starts=_of_month(self.starts, number),
             gaps=_latest(self.gaps_since, number, self.gaps),
             used=self.used if number == 1 else None,
