@@ -91,8 +91,8 @@ def left_out_of(
         worlds = _Worlds(_metrics(scenario), rest, sampled(then, until), less)
         before, during = still, worlds.beyond(begin, end)
         still = replace(worlds.beyond(end, until), starts=starts_of(joined))
-        whole = billing_month(anchor, begin)[0] == begin
-        if whole and not any(begin < at < end for at in times):  # there is not a day of it as before
+        at_edge = billing_month(anchor, begin)[0] == begin
+        if at_edge and not any(begin < at < end for at in times):  # there is not a day of it as before
             before, during = still, _with_slots(still, during)
         numbers = {month_number(anchor, start, at) for at in times if begin <= at < end}
         for number in numbers:
