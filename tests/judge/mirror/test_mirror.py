@@ -115,7 +115,7 @@ def test_a_twin_has_the_limits_the_portfolio_and_what_is_used(tmp_path: Path) ->
         cost[part] for part in ("spent", "ceiling", "resets_at")
     }
     assert len(scenario.receivers) == 2
-    assert "1 job was under way there, and not here" in told.stdout
+    assert "1 job was under way there when last seen, and not here" in told.stdout
     assert scenario.accounts[name].used is not None
     [cooling] = scenario.accounts[name].used.cooldowns
     asked_for = scenario.start - SECOND  # in the second that the Date tells, and the world starts after it
@@ -218,7 +218,7 @@ FROM_AN_ACCOUNT = {
     "capacity slots --adds 100 --law fixed": "2,493 fresh words fit; by day 31 an addition has been refused",
     "capacity sync --batch 3": "3 requests take",
     "capacity workers --replications 0": "Workers so that 95 % start within 5m: 1 for rank_run.",
-    "capacity outage --length 3h --replications 0": "Of 0.25 events in 3h",  # of two a day
+    "capacity outage --length 3h": "Of 0.25 events in 3h",  # of two a day
     "capacity fit": "The plan pro fits, for a price that is not known; the work costs the provider",
     "capacity fit --catalogue illustrative": "The plan starter fits, for 29.00 USD a month",
     "capacity portfolio --grow domains": "The plan pro carries 100 domains; what binds first: job starts",

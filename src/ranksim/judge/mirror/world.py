@@ -267,7 +267,7 @@ def _account(
     running = sum(job.get("status") in ("queued", "running") for job in jobs)
     if running:
         were = "job was" if running == 1 else "jobs were"
-        notes.append(f"{read.name}: {running} {were} under way there, and not here")
+        notes.append(f"{read.name}: {running} {were} under way there when last seen, and not here")
     planned = sum(_planned(portfolio) for portfolio in tracked)
     active = read.single("slots.get").get("active")
     if isinstance(active, int) and active != planned:
