@@ -216,3 +216,49 @@ def test_what_is_set_is_left_out_under_another_catalogue() -> None:
     answer = largest(crawled(), policy=POLICY, grow="domains")
     assert [then.changes for then in answer.times] == ["", "crawls begins"]
     assert any("this is about what holds before" in note for note in answer.notes)
+
+
+def moved(*timeline: dict[str, Any], **account: Any) -> rs.Scenario:
+    """Ten domains of ten words in February, March and April."""
+    actions = [{"account": "us", **action} for action in timeline]
+    clients = {"runs": {"kind": "schedule", "account": "us", "job": "rank_run", "every": "day"}}
+    accounts = {"us": {"plan": "pro", "portfolio": {"domains": 10, "keywords": 10}, **account}}
+    return crawled(policy={}, accounts=accounts, clients=clients, timeline=actions)
+
+
+AGENCY = {"at": "2026-03-15T00:00:00Z", "do": "change_plan", "plan": "agency"}
+
+
+def test_each_time_is_on_the_plan_that_the_account_has_then() -> None:
+    answer = largest(moved(AGENCY))
+    at_once, later = answer.times
+    assert (at_once.changes, later.changes) == ("", "the plan becomes agency")
+    assert iso(later.at) == "2026-03-15T00:00:00Z"
+    assert [at_once.most, later.most] == [largest(moved(plan=plan)).most for plan in ("pro", "agency")]
+    assert (answer.plan, answer.most) == ("pro", at_once.most)
+    down = largest(moved({**AGENCY, "plan": "starter"}))
+    assert (down.plan, down.most) == ("starter", largest(moved(plan="starter")).most)
+    assert down.sentence.startswith(f"The plan starter carries {down.most} keywords a domain;")
+    assert "That is from 2026-03-15T00:00:00Z, when the plan becomes starter; it carries" in down.sentence
+
+
+def test_a_plan_that_is_asked_for_is_looked_at_alone() -> None:
+    """Neither is a time shown at which nothing of that changes, such as the month in which the plan does."""
+    answer = largest(moved(AGENCY), "pro")
+    assert (answer.times, answer.most) == ((), largest(moved()).most)
+
+
+def test_each_time_has_the_add_ons_of_then() -> None:
+    clients = {"briefs": {"kind": "brief_refresher", "account": "us", "every": "week", "keywords": 40}}
+    packs = {"at": "2026-03-15T00:00:00Z", "do": "set_add_on", "add_on": "brief_pack", "count": 2}
+    scenario = moved(packs).replace(clients=clients)
+    times = largest(scenario, grow="domains").times
+    assert [then.changes for then in times] == ["", "it has 2 × brief_pack"]
+    bought = moved(add_ons={"brief_pack": 2}).replace(clients=clients)
+    assert times[1].most == largest(bought, grow="domains").most > times[0].most
+
+
+def test_a_month_says_what_it_has_of_the_timeline() -> None:
+    more = {"at": "2026-03-15T00:00:00Z", "do": "add_domains", "domains": 3}
+    answer = largest(moved(more))
+    assert answer.times[1].changes == "the month has 1 × add_domains"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.errors import BadInput, check_kind
+from ranksim.planner.capacity.bought import month_text
 from ranksim.planner.capacity.bursts import BURST, most_domains
 from ranksim.planner.capacity.common import (
     expect_one_of,
@@ -184,7 +184,8 @@ def largest(
 
     Of an account of a scenario or its file (the only one, unless it is named) domains and words are on
     average, what is used of the month counts, and `plan` and `policy` are its own unless given; where clients
-    begin or stop, or the timeline changes something, each time is looked at, with what there is then.
+    begin or stop, or the timeline changes something, each time is looked at, with what there is then, on the
+    plan that the account has then unless one is given.
     The number that `portfolio` has of what is varied does not matter. The answer's `readings` are what other
     assumptions would make of it. Raises BadInput.
     """
@@ -194,7 +195,7 @@ def largest(
     elif account:
         raise BadInput("account: only a scenario has accounts; leave it out")
     if own is not None:
-        plan, policy, portfolio = plan or own.plan.name, policy or own.policy, own.load
+        policy, portfolio = policy or own.policy, own.load
     policy = policy_of(policy)
     if not callable(portfolio):
         check_kind("largest", portfolio, Portfolio | Workload, "a portfolio, a scenario or its file")
@@ -203,19 +204,40 @@ def largest(
 
     def ask(policy: Policy) -> Largest:
         if own is not None:
-            return _least(own.states(policy), plan, grow)
+            return _least(own, policy, plan, grow)
         return _largest(sized(policy) if callable(sized) else sized, plan, policy, grow)
 
     answer, readings = under_readings(consulting(ask), policy, lambda answer: answer.verdict)
     return replace(answer, remarks=() if own is None else own.notes_under(policy), readings=readings)
 
 
-def _least(states: Iterable[Later], plan: str, grow: Grown) -> Largest:
-    """Return the least that a plan carries at any time, and what it carries at each if there are several."""
-    answers = [(then, _largest(then.load, plan, then.policy, grow)) for then in states]
-    times = [CarriedFrom(then.at, each.most, each.binding.name, then.changes) for then, each in answers]
-    _, least = min(answers, key=lambda pair: MOST if pair[1].most is None else pair[1].most)
+def _least(own: OwnAccount, policy: Policy, plan: str, grow: Grown) -> Largest:
+    """Return the least that is carried at any time, and what at each if there are several.
+
+    A time that leaves it as it was is left out where a plan is given, or nothing but a month begins.
+    """
+    times: list[CarriedFrom] = []
+    least = before = None
+    for then in own.states(policy, plan):
+        answer = _largest(then.load, then.load.plan, then.policy, grow)
+        now = answer.plan, answer.most, answer.binding.name
+        if now != before or (then.changes and not plan):
+            changes = then.changes or (_month_of(own, then) if before else "")
+            times.append(CarriedFrom(then.at, answer.most, answer.binding.name, changes))
+        if least is None or _number(answer) < _number(least):
+            least = answer
+        before = now
+    assert least is not None
     return replace(least, times=tuple(times) if len(times) > 1 else ())
+
+
+def _number(answer: Largest) -> int:
+    return MOST if answer.most is None else answer.most
+
+
+def _month_of(own: OwnAccount, then: Later) -> str:
+    month = own.load.month(then.month)
+    return month_text(own.scenario, own.name, *month) if month else ""
 
 
 def _largest(portfolio: Portfolio | Workload, plan: str, policy: Policy, grow: Grown) -> Largest:

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -31,6 +32,7 @@ from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, no_such
 from ranksim.planner.capacity.assumed import SIZED, no_rank_runs
+from ranksim.planner.capacity.bought import Bought, purchase_text, purchases
 from ranksim.planner.capacity.bursts import least_gaps
 from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_done
 from ranksim.planner.capacity.tracked import (
@@ -196,26 +198,31 @@ class OwnAccount:
             load = replace(self._counted(_under(scenario, then)), left_out=self.load.left_out, used=None)
             yield Later(at, self._month(at), sets, load, then)
 
-    def states(self, policy: Policy) -> Iterator[Later]:
+    def states(self, policy: Policy, plan: str = "") -> Iterator[Later]:
         """Yield its load under a policy as the scenario begins, and whenever it or the policy changes.
 
-        Only clients that are at work then count; what is set is left out under another catalogue. What is not
-        counted is that of the whole month.
+        Only clients that are at work then count, on a plan, or on the one that it has then; what is set or
+        bought is left out under another catalogue. What is not counted is that of the whole month.
         """
         own = policy.catalogue == self.policy.catalogue
         counted = policy if own else self.policy.model_copy(update={"assumptions": policy.assumptions})
         stretches = {at: (sets, after_it) for at, sets, after_it in self._stretches()} if own else {}
         edges = [edge for each in self.recurring for edge in each.edges(self.now)]
+        bought = purchases(
+            self.scenario, self.name, plans=own and not plan, add_ons=own and "add_ons" not in self.done
+        )
+        edges += [(at, purchase_text(action)) for at, actions in bought.items() for action in actions]
         months = [self.load.month(number) for number in self.load.left_out.by_month if number > 1]
         times = {self.now, *stretches, *(at for at, _ in edges), *(month[0] for month in months if month)}
-        scenario, before = self.scenario, None
+        scenario, before, has = self.scenario, None, Bought(plan or self.spec.plan, self.load.add_ons)
         for at in sorted(times):
             sets, scenario = stretches.get(at, ({}, scenario))
             if sets:
                 policy = counted = self._with_changes_of(scenario, policy)
             month, load = self._month(at), self._counted(_under(scenario, counted), at)
             left_out, used = self.load.left_out.in_month(month), load.used if month == 1 else None
-            load = replace(load, left_out=left_out, used=used)
+            has = reduce(Bought.after, bought.get(at, ()), has)
+            load = replace(load, left_out=left_out, used=used, plan=has.plan, add_ons=has.add_ons)
             if (load, policy) != before:
                 yield Later(at, month, sets, load, policy, tuple(text for when, text in edges if when == at))
             before = load, policy

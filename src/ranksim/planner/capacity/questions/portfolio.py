@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 def portfolio(
     tracked: dict[str, Any],
     plan: Annotated[
-        str | None, typer.Option(help="The plan; of a scenario, the account's.", autocompletion=plan_names)
+        str | None,
+        typer.Option(
+            help="The plan; of a scenario, that which the account has at each time.",
+            autocompletion=plan_names,
+        ),
     ] = None,
     grow: Annotated[
         str, typer.Option(metavar="keywords|domains", help="What is to be as many as possible.")
@@ -32,5 +36,5 @@ def portfolio(
     from ranksim.planner.capacity.portfolio import Portfolio
 
     own, used = own_of(scenario, account, policy, **tracked)
-    named = own.plan.name if own is not None and plan is None else wanted("plan", plan)
-    return largest(own or Portfolio(**tracked), named, used, grow=cast("Grown", grow))
+    named = wanted("plan", plan) if own is None else plan
+    return largest(own or Portfolio(**tracked), named or "", used, grow=cast("Grown", grow))
