@@ -12,7 +12,7 @@ from exchanges import NOON, Line, call, recorded
 
 import ranksim as rs
 from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
-from ranksim.core.clock import DAY
+from ranksim.core.clock import DAY, iso
 from ranksim.core.contract.policy import Policy, shipped_catalogue
 from ranksim.core.errors import BadInput
 from ranksim.core.trace_writer import TraceWriter
@@ -229,6 +229,10 @@ def test_an_invoice_for_each_billing_month(tmp_path: Path) -> None:
     assert [(row["month"], row["price"], row["cost"]) for row in tested.invoices] == [
         (1, 129_000_000, 2 * 30_000),
         (2, 129_000_000, 30_000),
+    ]
+    (invoices,) = (view for view in tested.views() if view.table == "invoices")
+    assert [row[3:5] for row in invoices.rows] == [
+        (str(row["month"]), iso(row["begins"])[:10]) for row in tested.invoices
     ]
 
 

@@ -102,8 +102,13 @@ def test_a_refusal_without_a_recorded_reason_was_met_before_at_its_own_call() ->
     assert tested.censored == [
         {"code": "reason not recorded", "customers": 1, "calls": 1, "still_refused": 1}
     ]
+    assert "1 quota_exhausted (1 before, reason not recorded)." in tested.customers[0]["sentence"]
     why = "The reason of 1 call refused when recorded was not recorded: to be refused there again counts as"
     assert any(note.startswith(why) for note in tested.notes)
+    mixed = tried(columns(calls[1], brief(2, size=8, recorded=4), brief(3, size=8)), "starter")
+    assert "2 quota_exhausted (1 before)." in mixed.customers[0]["sentence"]
+    more = tried(columns(brief(1, size=8), calls[1], brief(2, size=8, recorded=4)), "starter")
+    assert "2 quota_exhausted (2 before, reason not recorded of 1)." in more.customers[0]["sentence"]
     # Refused where it was served when recorded: that is new.
     elsewhere = tried(
         columns(calls[0], replace(calls[1], recorded=0), brief(9, recorded=UNSTATED)), "starter"
@@ -284,6 +289,8 @@ def test_frames_have_days_and_dollars() -> None:
     assert tested.frame("days")["day"][0].isoformat() == "2026-09-02T00:00:00+00:00"
     assert tested.frame("invoices")["cost_usd"].tolist() == [0.24, 0.03]
     assert tested.frame("invoices")["ends"][0].isoformat() == "2026-10-01T00:00:00+00:00"
+    begins = [day.isoformat() for day in tested.frame("invoices")["begins"]]
+    assert begins == ["2026-09-01T00:00:00+00:00", "2026-10-01T00:00:00+00:00"]
     assert repr(tested).startswith("<ColumnBackTest: ")
     assert tested.sentence in tested._repr_html_()
 
@@ -292,9 +299,11 @@ def test_invoices_and_days_are_shown_on_request() -> None:
     many = columns(*(brief(day, n, size=11) for n in range(40) for day in (0, 8, 35)), accounts=40)
     views = {view.table: view for view in tried(many, "pro", "starter").views()}
     invoices, days = views["invoices"], views["days"]
-    assert [row[:4] for row in invoices.rows[:5]] == [
-        ("A", "a0", "pro", "1"), ("A", "a0", "pro", "2"),
-        ("B", "a0", "starter", "1"), ("B", "a0", "starter", "2"), ("A", "a1", "pro", "1"),
+    first, second = "2026-09-01", "2026-10-01"
+    assert [row[:5] for row in invoices.rows[:5]] == [
+        ("A", "a0", "pro", "1", first), ("A", "a0", "pro", "2", second),
+        ("B", "a0", "starter", "1", first), ("B", "a0", "starter", "2", second),
+        ("A", "a1", "pro", "1", first),
     ]  # fmt: skip
     assert (len(invoices.rows), invoices.note, invoices.folded) == (60, "The first 60 of 160.", True)
     assert days.rows[0] == ("a0", "2026-09-01", "keyword_briefs", "quota_exhausted", "1")

@@ -314,6 +314,15 @@ def test_wrong_tables(text: str, flags: str, message: str, tmp_path: Path) -> No
     assert not out.exists()
 
 
+def test_a_back_test_of_another_table_names_the_commands_that_map_columns(tmp_path: Path) -> None:
+    path = tmp_path / "calls.csv"
+    path.write_text("ts,account,method,path\n", encoding="utf-8")
+    words = ["price", "back-test", str(path), "--plan", "pro"]
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "500"})
+    remedy = "--columns-are time=COLUMN, of ranksim price import and ranksim trace import"
+    assert (result.exit_code, remedy in result.stderr) == (2, True), result.stderr
+
+
 BAD = (
     (HEAD + GOOD + GOOD.replace("2026-09-02", "noon") + "1,2\n" + GOOD, ":3: time: expected an instant", 2),
     (HEAD + GOOD + GOOD.replace("acme", '"ac\nme"x') + GOOD, ":3: expected CSV, in which a quote", 2),

@@ -167,11 +167,13 @@ class BackTest(RecordedAnswer):
 
     def views(self) -> list[View]:
         """The answer as tables for people; of the calls, those that change first."""
-        words = {"side": "text", "account": "text", "plan": "text", "month": "count"}
         money = dict.fromkeys(MONEY, "money")
         note = "Price and add-ons of whole billing months."
         views = terms_view("terms", self.terms)
-        views += of_table("invoices", views_of("Invoices", self.invoices, words | money, note))
+        views += of_table(
+            "invoices",
+            views_of("Invoices", recorded.dated_invoices(self.invoices), recorded.MONTHLY | money, note),
+        )
         views += self.refusals_view()
         columns = {"change": "text", "operation": "text", "was": "text", "becomes": "text", "calls": "count"}
         views += of_table("changes", views_of("Changes", self.changes, columns))

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ranksim.core.clock import DAY, billing_month, iso
+from ranksim.core.clock import DAY, iso
 from ranksim.core.contract.facts import Decision, Spend
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.planner.fleet.offers import Sold
@@ -79,7 +79,7 @@ class ColumnBackTest(RecordedAnswer):
     TABLES = MappingProxyType(
         {
             "customers": TableSpec(others=dict.fromkeys(MONEY, "money")),
-            "invoices": recorded.invoices(MONEY, ends="instant"),
+            "invoices": recorded.invoices(MONEY, begins="instant", ends="instant"),
             "days": TableSpec(others={"day": "date"}),
             "terms": CHANGES,
             **dict.fromkeys(("left_out", "unmodelled"), recorded.REASONS),
@@ -198,10 +198,9 @@ class ColumnBackTest(RecordedAnswer):
         refused, calls = int(served.refused[row].sum()), int(served.billed.calls[row])
         if not refused:
             return f"{billed}, and none of your {calls:,} calls would have been refused."
-        before = self.refused_then[row] + served.again[row]
         codes = ", ".join(
             f"{int(served.refused[row, k]):,} {OUTCOMES[o]} "
-            f"({f'{int(before[k]):,}' if before[k] else 'never'} before)"
+            f"({_before(int(self.refused_then[row, k]), int(served.again[row, k]))})"
             for k, o in enumerate(REFUSED)
             if served.refused[row, k]
         )
@@ -216,8 +215,8 @@ class ColumnBackTest(RecordedAnswer):
                 billed = served.billed
                 count = int(billed.months[row])
                 for month in range(count):
-                    ends = int(billed.ends[row, month])
-                    invoice = {"side": name, "account": account.name, "month": month + 1, "ends": ends}
+                    invoice: Row = {"side": name, "account": account.name, "month": month + 1}
+                    invoice |= {edge: int(getattr(billed, edge)[row, month]) for edge in ("begins", "ends")}
                     invoice["calls"] = int(billed.called[row, month])
                     bill = recorded.bill_of(int(served.revenue[row]) // count, int(billed.spend[row, month]))
                     yield invoice | {"plan": served.sold[row][0]} | bill
@@ -270,9 +269,9 @@ class ColumnBackTest(RecordedAnswer):
         note = recorded.first_note(len(customers), recorded.MOST_SHOWN, "Most refused first.")
         most = views_of(title, customers[: recorded.MOST_SHOWN], columns, note)
         views += of_table("customers", most, folded=not any(map(_calls_refused, customers)))
-        columns = {"side": "text", "account": "text", "plan": "text", "month": "count", "calls": "count"}
+        columns = recorded.MONTHLY | {"calls": "count"}
         count = sum(int(served.billed.months.sum()) for served in self.served)
-        rows = list(islice(self._invoices(), recorded.MOST_LISTED))
+        rows = recorded.dated_invoices(islice(self._invoices(), recorded.MOST_LISTED))
         columns |= dict.fromkeys(MONEY, "money")
         invoices = views_of("Invoices", rows, columns, recorded.first_note(count))
         views += of_table("invoices", invoices, folded=True)
@@ -283,6 +282,13 @@ class ColumnBackTest(RecordedAnswer):
         note = recorded.first_note(len(days), order="Most calls first.")
         refused = views_of(title, list(self._days(self.last, most_calls)), columns, note)
         return views + of_table("days", refused, folded=True)
+
+
+def _before(stated: int, unstated: int) -> str:
+    """Say how often a code was met when recorded, and how often it may have been: nobody recorded why."""
+    reason = f"{recorded.NO_REASON}{f' of {unstated:,}' if stated else ''}" if unstated else ""
+    count = f"{stated + unstated:,}" if stated + unstated else "never"
+    return ", ".join(filter(None, (f"{count} before", reason)))
 
 
 def _calls_refused(customer: Row) -> int:
@@ -364,14 +370,10 @@ def back_test_columns(
 
 def _unused(billed: BilledMonths, run: ColumnRun) -> tuple[str, ...]:
     """The notes of the months that one side bills."""
-    months, customers = billed.months.tolist(), run.fleet.accounts.customers
-    first, last = run.columns.start - DAY, run.columns.end + DAY
-    beyond = 0
-    for anchor, joins, count, ends in zip(
-        customers["anchor"].tolist(), customers["joins"].tolist(), months, billed.ends.tolist(), strict=True
-    ):
-        begins = (billing_month(anchor, joins)[0], *ends)
-        beyond += sum(begins[n] < first or ends[n] > last for n in range(count))
+    months = billed.months.tolist()
+    is_billed = np.arange(billed.ends.shape[1]) < billed.months[:, None]
+    outside = (billed.begins < run.columns.start - DAY) | (billed.ends > run.columns.end + DAY)
+    beyond = int((is_billed & outside).sum())
     called = [calls[:count] for calls, count in zip(billed.called.tolist(), months, strict=True)]
     return recorded.months_notes(called, beyond, " of ranksim price import")
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ranksim.core.clock import billing_month
 from ranksim.core.contract.facts import JobKind
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy
@@ -24,12 +25,14 @@ KINDS = {OUTCOMES[outcome]: outcome for outcome in REFUSED} | {NO_REASON: UNSTAT
 
 class BilledMonths(NamedTuple):
     """Arrays with a row an account: calls, how many months are billed (`months`), and by billing month the
-    calls made in it (`called`), when it ends (µs) and what serving the account cost (`spend`, µUSD).
+    calls made in it (`called`), when it begins and ends (µs) and what serving the account cost (`spend`,
+    µUSD).
     """
 
     calls: Integers
     months: Integers
     called: Integers
+    begins: Integers
     ends: Integers
     spend: Integers
 
@@ -71,11 +74,14 @@ class ColumnRun:
     def billed(self) -> BilledMonths:
         """Return what the accounts came to, once the columns have passed."""
         ledger = self.fleet.ledger
-        ends = ledger.months["ends"].astype(np.int64)
+        ends, customers = ledger.months["ends"].astype(np.int64), self.fleet.accounts.customers
+        joined = zip(customers["anchor"].tolist(), customers["joins"].tolist(), strict=True)
+        first = [billing_month(anchor, joins)[0] for anchor, joins in joined]
         return BilledMonths(
             calls=ledger.tallies["calls"].astype(np.int64),
-            months=1 + (ends < self.fleet.accounts.customers["leaves"][:, None]).sum(axis=1),
+            months=1 + (ends < customers["leaves"][:, None]).sum(axis=1),
             called=ledger.months["calls"].astype(np.int64),
+            begins=np.column_stack([np.array(first, dtype=np.int64), ends[:, :-1]]),
             ends=ends,
             spend=ledger.months["spend"].astype(np.int64),
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ranksim.core.callers.portfolio import AccountSpec
-from ranksim.core.clock import Micros
+from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.facts import JobKind
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy
@@ -135,6 +135,15 @@ def invoices(money: Sequence[str], **others: str) -> TableSpec:
     """Return what the columns of invoices are: those of `money`, and others by their quantity."""
     columns = {**others, **dict.fromkeys(money, "money")}
     return TableSpec(others=columns, keys=("side",), metrics=("revenue", "cost", "margin"))
+
+
+MONTHLY = dict.fromkeys(("side", "account", "plan"), "text") | {"month": "count", "begins": "text"}
+"""What people are shown of each invoice before its money: `month` is the account's own number."""
+
+
+def dated_invoices(invoices: Iterable[Row]) -> list[Row]:
+    """Return invoices with the date on which the month of each begins."""
+    return [row | {"begins": iso(row["begins"])[:10]} for row in invoices]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
