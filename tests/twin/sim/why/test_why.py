@@ -483,11 +483,24 @@ def test_what_was_asked_is_told_with_its_value(asked: str, value: float, words: 
         ("jobs.rank_run.wait.p95 > 5m", "it may fall again"),
         ("jobs.rank_run.wait.max > 5", "expected a duration such as '5m' behind >, found '5'"),
         ("refusals.total < 5", "expected METRIC or METRIC > VALUE"),
+        ("refusals.total == 5", "expected METRIC or METRIC > VALUE"),
+        (
+            "jobs.crawl.wait.within.10m < 95%",
+            "ask for the first that waits longer, jobs.crawl.wait.max > 10m",
+        ),
     ],
 )
 def test_what_cannot_be_asked(text: str, sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence.replace("(", r"\(")):
         Question.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("expected", "asked"),
+    [("refusals.total == 0", "refusals.total"), ("jobs.crawl.wait.max <= 10m", "jobs.crawl.wait.max > 10m")],
+)
+def test_of_an_expectation_it_is_asked_why_it_fails(expected: str, asked: str) -> None:
+    assert Question.parse(expected) == Question.parse(asked)
 
 
 def test_what_did_not_happen_has_no_reason() -> None:

@@ -27,7 +27,7 @@ from ranksim.report.progress import Tell
 from ranksim.twin.sim.drawn import is_drawn
 from ranksim.twin.sim.expectations import READERS, write_number
 from ranksim.twin.sim.metric_families import LOST, REFUSING
-from ranksim.twin.sim.metrics import check_name, scalars, unit_of
+from ranksim.twin.sim.metrics import WITHIN, check_name, scalars, unit_of
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import ReplicationTally, SilentTally, tally_of
@@ -38,7 +38,8 @@ from ranksim.twin.sim.world import Fork, World
 SHRINKS = ("active", "held", "used", "pending", "mean_waiting")
 """Counts that may fall again, so that there is no first moment from which on they are too high."""
 
-_ASKED = re.compile(r"([^\s<>=]+)(?:\s*>\s*(.+))?")
+_ASKED = re.compile(r"([^\s<>=]+)(?:\s*(?:>|<=|==(?=\s*0$))\s*(.+))?")
+_WITHIN = re.compile(rf"(\S+?){re.escape(WITHIN)}(\w+).*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,17 @@ class Question:
 
     @classmethod
     def parse(cls, text: str) -> Question:
-        """Read `METRIC`, which asks whether there is any, or `METRIC > VALUE`. Raises BadInput."""
+        """Read `METRIC`, which asks whether there is any, or `METRIC > VALUE`. Raises BadInput.
+
+        An expectation, `METRIC <= VALUE` or `METRIC == 0`, asks why it fails.
+        """
         check_kind("why", text, str, "METRIC or METRIC > VALUE, such as refusals.slot_limit_exceeded")
+        if share := _WITHIN.fullmatch(text.strip()):
+            waits = "{}.wait.max > {}".format(*share.groups())
+            raise BadInput(
+                f"why {text!r}: a share of waits may fall again, so there is no moment at which it is "
+                f"decided; ask for the first that waits longer, {waits}"
+            )
         match = _ASKED.fullmatch(text.strip())
         if match is None:
             raise BadInput(
