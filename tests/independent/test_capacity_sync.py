@@ -158,7 +158,7 @@ def test_a_request_is_for_one_list(page: Page) -> None:
 @pytest.mark.example(
     "docs/capacity.md",
     "assert weekly.sync.requests == 640",
-    'plan.way == "wait" and plan.window == "first_hit"} == {5 * MINUTE}',
+    'plan.way == "wait" and plan.window == "first_hit"} == { 5 * MINUTE }',
 )
 def test_a_removal_is_a_request_of_its_own(page: Page) -> None:
     weekly = page("docs/capacity.md")["weekly"]

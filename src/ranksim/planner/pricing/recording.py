@@ -233,7 +233,7 @@ def _read(
     _add(made, exchanges, rules)
     if not made.calls:
         why = reasons_text(dict(made.left_out.most_common(3)), "it holds none")
-        account = "say with --account-from what names the customers"
+        account = "say with --account-from, of ranksim price import, what names the customers"
         remedy = account if NO_ACCOUNT in made.left_out else "record calls of this API"
         remedy = made.first_bad or remedy
         raise BadInput(f"{path}: no call of it can be replayed ({why}); {remedy}")
