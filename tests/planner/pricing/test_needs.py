@@ -178,15 +178,15 @@ def test_what_is_enough_serves_the_same_calls(population: Population, policy: Po
         counts = dict(zip(policy.catalogue.add_ons, packs.counts[row].tolist(), strict=True))
         customers = bought(population, str(own.plan_names[row]), counts)
         alone = simulate_fleet(customers, policy, seed, compiled=True)
-        met = alone.counts.sum(axis=1)[row]
-        met[[Decision.GRANTED, Decision.JOINED, LIMITED]] = 0
+        refusals = alone.counts.sum(axis=1)[row]
+        refusals[[Decision.GRANTED, Decision.JOINED, LIMITED]] = 0
         if packs.refusals[row] == Decision.GRANTED:
-            met[Decision.COOLDOWN_ACTIVE] -= min(
-                met[Decision.COOLDOWN_ACTIVE], refused_before[row, Decision.COOLDOWN_ACTIVE]
+            refusals[Decision.COOLDOWN_ACTIVE] -= min(
+                refusals[Decision.COOLDOWN_ACTIVE], refused_before[row, Decision.COOLDOWN_ACTIVE]
             )
-            assert not met.any()
+            assert not refusals.any()
             assert alone.accounts["enough"][row]
         elif packs.refusals[row] == Decision.SLOT_LIMIT_EXCEEDED:
-            assert met[Decision.SLOT_LIMIT_EXCEEDED] or not alone.accounts["enough"][row]
+            assert refusals[Decision.SLOT_LIMIT_EXCEEDED] or not alone.accounts["enough"][row]
         else:
-            assert met[packs.refusals[row]] > 0
+            assert refusals[packs.refusals[row]] > 0

@@ -318,18 +318,18 @@ def _added(words: Chances, fresh: Chances, most: int) -> Chances:
     if most < 0:
         return words
     total = _convolved(words[: most + 1], fresh)
-    kept = total[: most + 1].copy()
-    kept[-1] += total[most + 1 :].sum()
-    return np.concatenate([kept, words[most + 1 :]])
+    bounded = total[: most + 1].copy()
+    bounded[-1] += total[most + 1 :].sum()
+    return np.concatenate([bounded, words[most + 1 :]])
 
 
 def _removed(words: Chances, dropped: Chances) -> Chances:
     """The words after removals; there are never fewer than none."""
     total = _convolved(words, dropped[::-1])
     none = len(dropped) - 1
-    kept = total[none:].copy()
-    kept[0] += total[:none].sum()
-    return kept
+    bounded = total[none:].copy()
+    bounded[0] += total[:none].sum()
+    return bounded
 
 
 def _day(day: int, start: Micros, words: _Words, each: int, beside: int, limit: int) -> SlotDay:
