@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.core.printable import printable
+from ranksim.planner.pricing.command import AccountFrom, ColumnsAre, read_column_names
 from ranksim.report.terminal import print_out
 
 if TYPE_CHECKING:
@@ -44,22 +45,8 @@ def import_trace(
     longest: Annotated[
         str, typer.Option(help="The longest that a call took whose length was not recorded.")
     ] = "60s",
-    columns_are: Annotated[
-        str,
-        typer.Option(
-            metavar="FIELD=COLUMN,…",
-            help="Which column of CSV or Parquet is what: time, method, path; account, status, body, "
-            "error_code, response, key, idempotency_key, duration_s, duration_ms. Those of these names need "
-            "none.",
-        ),
-    ] = "",
-    account_from: Annotated[
-        str,
-        typer.Option(
-            metavar="user|address|NAME",
-            help="What names the account: user or address of a log, a column, or a header of calls.",
-        ),
-    ] = "",
+    columns_are: ColumnsAre = "",
+    account_from: AccountFrom = "",
 ) -> None:
     """Make a trace of what other tools recorded, for `ranksim compare`, `calibrate` and `view`.
 
@@ -76,7 +63,6 @@ def import_trace(
     from ranksim.core.errors import BadInput, read_at
     from ranksim.core.files import check_outputs
     from ranksim.core.har import PRODUCTION, SANDBOX, ImportOptions, trace_of
-    from ranksim.planner.pricing.command import read_pairs
     from ranksim.report import units
 
     check_outputs((out,), recordings)
@@ -88,9 +74,7 @@ def import_trace(
         accounts[name] = number
     most = read_at("--longest", duration, longest)
     hosts = {name: url for name, url in ((PRODUCTION, host), (SANDBOX, sandbox)) if url}
-    columns = read_pairs(
-        "--columns-are", "FIELD=COLUMN such as time=ts", filter(None, columns_are.split(","))
-    )
+    columns = read_column_names(columns_are)
     options = ImportOptions(
         hosts, accounts, complete, exclusive, one_key, by_client, account_from, columns, most, token_bytes(16)
     )

@@ -144,6 +144,13 @@ def test_workers_are_enough_in_the_world_and_no_fewer_are(scenario: rs.Scenario)
             assert (p95 <= PATIENCE) is not fewer, (kind, enough[kind])
 
 
+def setting_at(scenario: rs.Scenario, setting: tuple[str, str | int], at: str) -> rs.Scenario:
+    """The scenario with a timeline that sets something, too."""
+    path, value = setting
+    change = {"at": at, "do": "set", "path": path, "value": value}
+    return scenario.changed({"scenario.timeline": [*scenario.model_dump(mode="json")["timeline"], change]})
+
+
 @pytest.mark.slow
 @given(scenarios(domains=True), SETTINGS, st.sampled_from(["3d", "9d", "20d"]))
 def test_what_a_timeline_sets_is_what_a_scenario_states_from_then_on(
@@ -152,11 +159,7 @@ def test_what_a_timeline_sets_is_what_a_scenario_states_from_then_on(
     path, value = setting
     if "rates" in path:  # what is simulated of the other actions is so at the rates that it begins with
         scenario = scenario.model_copy(update={"timeline": ()})
-    change = {"at": at, "do": "set", "path": path, "value": value}
-    timeline = [*scenario.model_dump(mode="json")["timeline"], change]
-    before, answer = (
-        fit(one, growth=1) for one in (scenario, scenario.changed({"scenario.timeline": timeline}))
-    )
+    before, answer = (fit(one, growth=1) for one in (scenario, setting_at(scenario, setting, at)))
     assert answer.plans == before.plans
     (later,) = answer.later
     unused = {name: spec.model_copy(update={"used": None}) for name, spec in scenario.accounts.items()}
@@ -170,12 +173,12 @@ def test_each_time_of_a_portfolio_is_a_scenario_that_states_it(
     scenario: rs.Scenario, setting: tuple[str, str | int], at: str
 ) -> None:
     path, value = setting
-    change = {"at": at, "do": "set", "path": path, "value": value}
-    answer = largest(scenario.changed({"scenario.timeline": [change]}), grow="domains")
+    changed = setting_at(scenario, setting, at)
+    answer = largest(changed, grow="domains")
     start = scenario.start
     times = answer.times or [CarriedFrom(start, answer.most, answer.binding.name, "")]
     assert answer.most == min(then.most for then in times if then.most is not None)
-    instant = scenario.changed({"scenario.timeline": [change]}).timeline[0].at.on(start)
+    instant = changed.timeline[0].at.on(start)
     for then in times:
         there = {
             name: client

@@ -450,8 +450,8 @@ def test_months_of_a_growth_are_billing_months_with_their_own_days() -> None:
     pro = [month.sizes["pro"] for month in answer.months]
     assert [size.breaks for size in pro] == [(), ("keyword slots",), (), ()]
     assert [size.cost for size in pro] == [3_500 * 400 * nights for nights in (9, 31, 28, 31)]
-    seen = rs.run(scenario, seed=1)
-    assert seen.metric("refusals.slot_limit_exceeded").mean
+    result = rs.run(scenario, seed=1)
+    assert result.metric("refusals.slot_limit_exceeded").mean
 
 
 @pytest.mark.parametrize(("month", "days"), [("02", 28), ("03", 31), ("04", 30)])

@@ -688,10 +688,10 @@ def test_lists_that_a_client_first_fills_are_counted_full(
             },
         }
     )
-    load, seen = workload_of(scenario), rs.run(scenario, seed=1)
+    load, result = workload_of(scenario), rs.run(scenario, seed=1)
     counted = uses(fit(load, growth=1))
     spent = 31 * pages * rs.Policy().catalogue.unit_costs.rank_run_page
-    assert seen.metric("slots.us.max_used").mean == slots == counted["keyword slots"].now.need
-    assert seen.metric("spend.us.max").mean == spent == counted["provider cost a month"].now.need
+    assert result.metric("slots.us.max_used").mean == slots == counted["keyword slots"].now.need
+    assert result.metric("spend.us.max").mean == spent == counted["provider cost a month"].now.need
     filled = [note for note in load.notes if "first fill lists" in note]
     assert len(filled) == (pages > 5 * 40)

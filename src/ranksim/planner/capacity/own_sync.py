@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranksim.core.callers.programs import KeywordSync
 from ranksim.core.clock import Micros, billing_month
-from ranksim.planner.capacity.planned import Recurring
+from ranksim.planner.capacity.recurring import Recurring
 from ranksim.planner.capacity.slots import SlotChange
 from ranksim.planner.capacity.sync import Sync
 from ranksim.planner.capacity.tracked import lists_by_host

@@ -13,18 +13,16 @@ from dataclasses import replace
 from functools import reduce
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from ranksim.core.callers.portfolio import PortfolioSpec
-from ranksim.core.callers.programs import KeywordSync, Programmed, Python
-from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork
+from ranksim.core.callers.programs import KeywordSync, Python
 from ranksim.core.clock import (
     DAY,
     WEEK,
     Micros,
     billing_month,
     calendar_anchor,
-    format_duration,
     week_start,
 )
 from ranksim.core.contract.parameters import Settings
@@ -35,6 +33,7 @@ from ranksim.planner.capacity.assumed import SIZED, no_rank_runs
 from ranksim.planner.capacity.bought import Bought, purchase_text, purchases
 from ranksim.planner.capacity.bursts import least_gaps
 from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_done
+from ranksim.planner.capacity.recurring import Recurring, notes_of_clients
 from ranksim.planner.capacity.tracked import (
     active_scans,
     filled,
@@ -86,43 +85,6 @@ SETS = {
     "churn": "keywords",
 }
 """What a portfolio says of work, and the operation that it is."""
-
-
-class Recurring(NamedTuple):
-    """A client that acts at occasions, with what it plans for each of them."""
-
-    name: str
-    client: Programmed
-    occasions: Occasions
-    work: Sequence[OccasionWork]
-    starts: OccasionStarts | None
-
-    def most(self, start: Micros) -> int | None:
-        """Return how many occasions there are in all, in a scenario from `start` on, None without end."""
-        if self.client.stops is None:
-            return None
-        return len(list(self.occasions.times(self.client.starts.on(start), self.client.stops.on(start))))
-
-    def months(self, start: Micros, anchor: Micros) -> range:
-        """Return the billing months from `start` on, counted from 1, in which it is at work."""
-        first, stops = max(start, self.client.starts.on(start)), self.client.stops
-        last = None if stops is None else month_number(anchor, start, stops.on(start) - 1)
-        return range(month_number(anchor, start, first), EVERY_MONTH.stop if last is None else 1 + last)
-
-    def is_at_work(self, at: Micros | None, start: Micros) -> bool:
-        """Whether it has begun at an instant of a scenario from `start` on, and not stopped; None for any."""
-        if at is None:
-            return True
-        stops = self.client.stops
-        return self.client.starts.on(start) <= at and (stops is None or at < stops.on(start))
-
-    def edges(self, start: Micros) -> Iterator[tuple[Micros, str]]:
-        """Yield when it begins after `start`, and when it stops, in words too."""
-        begins, stops = self.client.starts.on(start), self.client.stops
-        if begins > start:
-            yield begins, f"{self.name} begins"
-        if stops is not None:
-            yield stops.on(start), f"{self.name} stops"
 
 
 class OwnAccount:
@@ -571,50 +533,4 @@ def _notes_of(account: OwnAccount, work: Sequence[PlannedWork]) -> Iterator[str]
         slots = units.many(tracked_slots(account.filled) - tracked_slots(account.parts), "slot")
         words = f"{units.many(more, 'word')} in {slots}"
         yield f"Counted as tracked, as clients first fill lists with them: {words} ({', '.join(syncs)})."
-    yield from _taken(account)
-    yield from _bounds(account)
-
-
-def _taken(account: OwnAccount) -> Iterator[str]:
-    """Say which of its clients are taken to do otherwise than they do, or are not counted."""
-    starting = [(client.name, client.client, client.starts) for client in account.recurring if client.starts]
-    # Requests that are spread over time come whatever becomes of the ones before.
-    hasty = [name for name, client, starts in starting if starts.gap is None and client.on_limit != "obey"]
-    programs = [name for name, client in account.clients.items() if isinstance(client, Python)]
-    drawn = [name for name, _, starts in starting if starts.drawn]
-    everywhere = account.scenario.network is not None
-    networked = [name for name, client, *_ in account.recurring if everywhere or client.network is not None]
-    for names, note in (
-        (hasty, "These clients are taken to call again when Retry-After has gone: {}."),
-        (programs, "Not counted is what these clients spend: {}; `ranksim run` simulates it."),
-        (drawn, "These clients are taken to spread their starts evenly: {}."),
-        (
-            [name for name, _, occasions, work, _ in account.recurring if work and occasions.period == WEEK],
-            "These clients have five occasions in a month, as in the longest; a growth in time counts those "
-            "that each of its months has: {}.",
-        ),
-        (networked, "Calls are taken to need no time, though these clients have a network: {}."),
-    ):
-        if names:
-            yield note.format(", ".join(names))
-
-
-def _bounds(account: OwnAccount) -> Iterator[str]:
-    """Say of which clients another month is counted than the scenario's first."""
-    start = account.scenario.start
-    for recurring in account.recurring:
-        name, client, occasions, work, _ = recurring
-        if work and (begun := client.starts.after(start)):
-            first = len(list(occasions.times(start + begun, start + MONTH)))
-            month = recurring.months(start, account.anchor).start
-            since = f"; a growth in time counts it from month {month} on" if month > 1 else ""
-            yield (
-                f"{name} begins {format_duration(begun)} into the scenario: a whole month of it is counted, "
-                f"{-(-MONTH // occasions.period)} occasions, of which the first month has {first}{since}."
-            )
-        if client.stops is not None:
-            end = format_duration(client.stops.after(start))
-            most = units.many(recurring.most(start) or 0, "occasion")
-            last = recurring.months(start, account.anchor)[-1:]
-            until = f"; a growth in time counts it until month {last[0]}" if last else ""
-            yield f"{name} stops {end} into the scenario: a month has at most its {most}{until}."
+    yield from notes_of_clients(account.scenario, account.clients, account.recurring, account.anchor)

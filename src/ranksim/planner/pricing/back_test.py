@@ -286,11 +286,11 @@ def _served(
     return specs
 
 
-def _place(located: Located | None, name: str, what: str) -> str:
+def _place(located: Located | None, name: str, part: str) -> str:
     """Return where a field of an account stands."""
     if located is None:
-        return f"accounts.{name}.{what}"
-    return str(located.error("", "accounts", name, what)).removesuffix(": ")
+        return f"accounts.{name}.{part}"
+    return str(located.error("", "accounts", name, part)).removesuffix(": ")
 
 
 def _row(call: RecordedCall, results: Sequence[ReplayOutcome], replays: Sequence[ReplayedService]) -> Row:

@@ -32,6 +32,21 @@ Vary = Annotated[
     list[str],
     typer.Option(metavar="PATH=V,V,…", help="Values of a catalogue to try by path; may be repeated."),
 ]
+ColumnsAre = Annotated[
+    str,
+    typer.Option(
+        metavar="FIELD=COLUMN,…",
+        help="Which column of CSV or Parquet is what: time, method, path; account, status, body, error_code, "
+        "response, key, idempotency_key, duration_s, duration_ms. Those of these names need none.",
+    ),
+]
+AccountFrom = Annotated[
+    str,
+    typer.Option(
+        metavar="user|address|NAME",
+        help="What names the account: user or address of a log, a column, or a header of calls.",
+    ),
+]
 NamesFile = Annotated[
     Path | None,
     typer.Option(
@@ -197,6 +212,11 @@ def with_settings(
 def read_moves(texts: Sequence[str]) -> dict[str, str]:
     """Read PLAN=PLAN flags. Raises BadInput."""
     return read_pairs("--move", "PLAN=PLAN such as basic=starter", texts)
+
+
+def read_column_names(text: str) -> dict[str, str]:
+    """Read --columns-are: by field of a call the name of its column. Raises BadInput."""
+    return read_pairs("--columns-are", "FIELD=COLUMN such as time=ts", filter(None, text.split(",")))
 
 
 def read_pairs(flag: str, expected: str, texts: Iterable[str]) -> dict[str, str]:

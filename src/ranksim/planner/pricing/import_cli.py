@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranksim.planner.pricing.command import ACCOUNTS, KeywordsOfDomain, read_pairs, rules_flag
+from ranksim.planner.pricing.command import (
+    ACCOUNTS,
+    AccountFrom,
+    ColumnsAre,
+    KeywordsOfDomain,
+    read_column_names,
+    rules_flag,
+)
 from ranksim.report.progress import part, show_progress
 from ranksim.report.terminal import print_out
 
@@ -43,21 +50,8 @@ def import_recording(
         Path | None,
         typer.Option(metavar="FILE", help="Write the number of each account and its name here, as CSV."),
     ] = None,
-    columns_are: Annotated[
-        str,
-        typer.Option(
-            metavar="FIELD=COLUMN,…",
-            help="Which column of CSV or Parquet is what: time, account, method, path; status, body, "
-            "error_code, response, key, idempotency_key. Those of these names need none.",
-        ),
-    ] = "",
-    account_from: Annotated[
-        str,
-        typer.Option(
-            metavar="user|address|NAME",
-            help="What names the account: user or address of a log, a column, or a header of calls.",
-        ),
-    ] = "",
+    columns_are: ColumnsAre = "",
+    account_from: AccountFrom = "",
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out lines and rows that cannot be read, and count them.")
     ] = False,
@@ -81,8 +75,7 @@ def import_recording(
     check_outputs((columns, names), (recording, accounts, rules))
     check_replaced(columns)
     described = {} if accounts is None else read_accounts(accounts)
-    texts = filter(None, columns_are.split(","))
-    fields = read_pairs("--columns-are", "FIELD=COLUMN such as time=ts", texts)
+    fields = read_column_names(columns_are)
     with show_progress("reading") as tell:
         calls = read_recording(
             recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.5),

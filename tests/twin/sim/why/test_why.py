@@ -496,11 +496,11 @@ def test_what_cannot_be_asked(text: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "asked"),
+    ("expected", "question"),
     [("refusals.total == 0", "refusals.total"), ("jobs.crawl.wait.max <= 10m", "jobs.crawl.wait.max > 10m")],
 )
-def test_of_an_expectation_it_is_asked_why_it_fails(expected: str, asked: str) -> None:
-    assert Question.parse(expected) == Question.parse(asked)
+def test_of_an_expectation_it_is_asked_why_it_fails(expected: str, question: str) -> None:
+    assert Question.parse(expected) == Question.parse(question)
 
 
 def test_what_did_not_happen_has_no_reason() -> None:

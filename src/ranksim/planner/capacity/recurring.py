@@ -1,0 +1,107 @@
+"""Clients of a scenario that act at occasions, and what is counted of them otherwise than they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ranksim.core.callers.programs import AnyClient, Programmed, Python
+from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork
+from ranksim.core.clock import WEEK, Micros, format_duration
+from ranksim.planner.capacity.workload import EVERY_MONTH, MONTH, month_number
+from ranksim.report import units
+from ranksim.twin.sim.scenario import Scenario
+
+
+class Recurring(NamedTuple):
+    """A client that acts at occasions, with what it plans for each of them."""
+
+    name: str
+    client: Programmed
+    occasions: Occasions
+    work: Sequence[OccasionWork]
+    starts: OccasionStarts | None
+
+    def most(self, start: Micros) -> int | None:
+        """Return how many occasions there are in all, in a scenario from `start` on, None without end."""
+        if self.client.stops is None:
+            return None
+        return len(list(self.occasions.times(self.client.starts.on(start), self.client.stops.on(start))))
+
+    def months(self, start: Micros, anchor: Micros) -> range:
+        """Return the billing months from `start` on, counted from 1, in which it is at work."""
+        first, stops = max(start, self.client.starts.on(start)), self.client.stops
+        last = None if stops is None else month_number(anchor, start, stops.on(start) - 1)
+        return range(month_number(anchor, start, first), EVERY_MONTH.stop if last is None else 1 + last)
+
+    def is_at_work(self, at: Micros | None, start: Micros) -> bool:
+        """Whether it has begun at an instant of a scenario from `start` on, and not stopped; None for any."""
+        if at is None:
+            return True
+        stops = self.client.stops
+        return self.client.starts.on(start) <= at and (stops is None or at < stops.on(start))
+
+    def edges(self, start: Micros) -> Iterator[tuple[Micros, str]]:
+        """Yield when it begins after `start`, and when it stops, in words too."""
+        begins, stops = self.client.starts.on(start), self.client.stops
+        if begins > start:
+            yield begins, f"{self.name} begins"
+        if stops is not None:
+            yield stops.on(start), f"{self.name} stops"
+
+
+def notes_of_clients(
+    scenario: Scenario, clients: Mapping[str, AnyClient], recurring: Sequence[Recurring], anchor: Micros
+) -> Iterator[str]:
+    """Say of the clients of an account what is counted otherwise than they do, or not at all.
+
+    `recurring` are those that act at occasions; billing months are counted from `anchor` (µs, U51).
+    """
+    yield from _taken(scenario, clients, recurring)
+    yield from _bounds(scenario.start, recurring, anchor)
+
+
+def _taken(
+    scenario: Scenario, clients: Mapping[str, AnyClient], recurring: Sequence[Recurring]
+) -> Iterator[str]:
+    """Say which clients are taken to do otherwise than they do, or are not counted."""
+    starting = [(client.name, client.client, client.starts) for client in recurring if client.starts]
+    # Requests that are spread over time come whatever becomes of the ones before.
+    hasty = [name for name, client, starts in starting if starts.gap is None and client.on_limit != "obey"]
+    programs = [name for name, client in clients.items() if isinstance(client, Python)]
+    drawn = [name for name, _, starts in starting if starts.drawn]
+    everywhere = scenario.network is not None
+    networked = [name for name, client, *_ in recurring if everywhere or client.network is not None]
+    for names, note in (
+        (hasty, "These clients are taken to call again when Retry-After has gone: {}."),
+        (programs, "Not counted is what these clients spend: {}; `ranksim run` simulates it."),
+        (drawn, "These clients are taken to spread their starts evenly: {}."),
+        (
+            [name for name, _, occasions, work, _ in recurring if work and occasions.period == WEEK],
+            "These clients have five occasions in a month, as in the longest; a growth in time counts those "
+            "that each of its months has: {}.",
+        ),
+        (networked, "Calls are taken to need no time, though these clients have a network: {}."),
+    ):
+        if names:
+            yield note.format(", ".join(names))
+
+
+def _bounds(start: Micros, recurring: Sequence[Recurring], anchor: Micros) -> Iterator[str]:
+    """Say of which clients another month is counted than the scenario's first."""
+    for each in recurring:
+        name, client, occasions, work, _ = each
+        if work and (begun := client.starts.after(start)):
+            first = len(list(occasions.times(start + begun, start + MONTH)))
+            month = each.months(start, anchor).start
+            since = f"; a growth in time counts it from month {month} on" if month > 1 else ""
+            yield (
+                f"{name} begins {format_duration(begun)} into the scenario: a whole month of it is counted, "
+                f"{-(-MONTH // occasions.period)} occasions, of which the first month has {first}{since}."
+            )
+        if client.stops is not None:
+            end = format_duration(client.stops.after(start))
+            most = units.many(each.most(start) or 0, "occasion")
+            last = each.months(start, anchor)[-1:]
+            until = f"; a growth in time counts it until month {last[0]}" if last else ""
+            yield f"{name} stops {end} into the scenario: a month has at most its {most}{until}."
