@@ -307,6 +307,35 @@ def test_a_table_that_cannot_be_read_is_refused_with_its_row(
     assert why in " ".join(done.stderr.split()).replace(f"{tmp_path}/", "")
 
 
+def test_lines_and_rows_that_cannot_be_read_are_skipped_and_counted(tmp_path: Path) -> None:
+    """`trace import` has the flag of `price import`, in its words; what is there twice is told."""
+    log, table, out = tmp_path / "access.log", tmp_path / "calls.csv", tmp_path / "trace.jsonl"
+    line = '10.0.0.1 - - [04/Mar/2026:10:00:00 +0000] "GET /v1/domains HTTP/1.1" 200 5\n'
+    log.write_text(f"nonsense\n{line}more\n{line}")
+    head, good = "time,method,path,request_id\n", "1772618400,GET,/v1/domains,r{}\n"
+    table.write_text(head + good.format(1) + good.format(2).replace("1772618400", "noon") + good.format(1))
+    words = ["trace", "import", str(log), str(table), "--out", str(out)]
+    stopped = CliRunner().invoke(cli.app, words)
+    assert stopped.exit_code == 2
+    text = " ".join(stopped.stderr.split())
+    assert text.endswith("found 'nonsense'; or leave out what cannot be read with --skip-bad"), text
+    done = CliRunner().invoke(cli.app, [*words, "--skip-bad"])
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith("3 calls; keys"), done.output
+    first = f"the first that cannot be read is {log}:1: expected a line of an access log, such as"
+    assert f"note: left out: 3 in lines or rows that cannot be read\nnote: {first}" in done.output
+    assert "and the request id of an earlier one, 1 were left out, the first at calls.csv:4" in done.output
+    assert "what an earlier one says: 1, the first at access.log:4; each" in done.output
+    har = written(tmp_path, one_call())
+    refused = CliRunner().invoke(cli.app, ["trace", "import", str(har), "--out", str(out), "--skip-bad"])
+    assert "is a HAR file, of which nothing is skipped; leave --skip-bad out" in " ".join(
+        refused.stderr.split()
+    )
+    log.write_text("nonsense\n")
+    with pytest.raises(BadInput, match=r"among 0; .*access\.log:1: expected a line"):
+        trace_of([log], ImportOptions(skip_bad=True))
+
+
 def test_accounts_come_from_the_user_of_a_log_or_a_header(tmp_path: Path) -> None:
     log = tmp_path / "access.log"
     log.write_text(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranksim.core.printable import printable
-from ranksim.planner.pricing.command import AccountFrom, ColumnsAre, read_column_names
+from ranksim.planner.pricing.command import AccountFrom, ColumnsAre, SkipBad, read_column_names
 from ranksim.report.terminal import print_out
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def import_trace(
     ] = "60s",
     columns_are: ColumnsAre = "",
     account_from: AccountFrom = "",
+    skip_bad: SkipBad = False,
 ) -> None:
     """Make a trace of what other tools recorded, for `ranksim compare`, `calibrate` and `view`.
 
@@ -76,8 +77,9 @@ def import_trace(
     hosts = {name: url for name, url in ((PRODUCTION, host), (SANDBOX, sandbox)) if url}
     columns = read_column_names(columns_are)
     options = ImportOptions(
-        hosts, accounts, complete, exclusive, one_key, by_client, account_from, columns, most, token_bytes(16)
-    )
+        hosts, accounts, complete, exclusive, one_key, by_client, account_from, columns, most,
+        token_bytes(16), skip_bad,
+    )  # fmt: skip
     trace, notes = trace_of(recordings, options)
     if answers := _accounts_from_terminal(trace):
         trace, notes = trace_of(recordings, replace(options, accounts={**accounts, **answers}))

@@ -17,13 +17,15 @@ from urllib.parse import parse_qsl, urlsplit
 
 from ranksim.core.clock import MILLISECOND, SECOND, Micros, instant
 from ranksim.core.errors import BadInput, one_among
-from ranksim.core.records import parsed_object, read_access_log, read_whole
+from ranksim.core.records import parsed_object, read_whole
 from ranksim.core.tables import (
     UNNAMED_KEY,
-    check_account_of_log,
+    UNREADABLE,
+    Duplicates,
     columns_with,
     exchange_of,
     is_table,
+    read_log,
     read_table,
 )
 from ranksim.core.trace import Exchange, Header, Trace, TraceKey, hide_secrets, safe_headers
@@ -43,7 +45,7 @@ class ImportOptions:
     is a key. `account_from` says what else names the account: user or address of a log, a header, a column of
     a table; `columns_are` which column holds a field, as `read_table` has it. Calls whose length was not
     recorded took at most `longest` (µs). Secrets in replies are digested with a `salt`, which who imports
-    draws.
+    draws. `skip_bad` leaves lines of logs and rows of tables out that cannot be read.
     """
 
     hosts: Mapping[str, str] = field(default_factory=dict)
@@ -56,6 +58,7 @@ class ImportOptions:
     columns_are: Mapping[str, str] = field(default_factory=dict)
     longest: Micros = 60 * SECOND
     salt: bytes = b""
+    skip_bad: bool = False
 
 
 def trace_of(paths: Sequence[Path], options: ImportOptions) -> tuple[Trace, list[str]]:
@@ -67,7 +70,8 @@ def trace_of(paths: Sequence[Path], options: ImportOptions) -> tuple[Trace, list
     for number, path in enumerate(paths, 1):
         importer.read(path, f"{number}." if len(paths) > 1 else "")
     if not importer.exchanges:
-        raise BadInput(f"{paths[0]}: has no call of the API among {importer.others}; give its --host")
+        why = importer.first_bad or "give its --host"
+        raise BadInput(f"{paths[0]}: has no call of the API among {importer.others}; {why}")
     return importer.trace(), importer.notes()
 
 
@@ -83,6 +87,10 @@ class _HarReader:
     unnamed: int = 0
     """Calls of which no key was recorded."""
     origins: set[str] = field(default_factory=set)
+    duplicates: Duplicates = field(default_factory=Duplicates)
+    unreadable: int = 0
+    first_bad: str = ""
+    """What is wrong with the first line or row that was skipped."""
 
     def read(self, path: Path, prefix: str) -> None:
         """Read a recording; its ids begin with a prefix."""
@@ -91,6 +99,8 @@ class _HarReader:
         else:
             content = read_whole(path)
             is_json = content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+            if is_json and self.options.skip_bad:
+                raise BadInput(f"{path}: is a HAR file, of which nothing is skipped; leave --skip-bad out")
             calls = self._archived(path, content) if is_json else self._logged(path)
         for number, exchange in enumerate(calls, 1):
             if exchange is None:
@@ -119,6 +129,10 @@ class _HarReader:
         """Say what was left out, and what is not known."""
         unknown = [name for name, key in self.keys.items() if not key.account]
         notes = [f"{self.others} calls of other addresses were left out"] if self.others else []
+        if self.unreadable:
+            notes.append(f"left out: {self.unreadable:,} {UNREADABLE}")
+            notes.append(f"the first that cannot be read is {self.first_bad}")
+        notes += filter(None, (self.duplicates.note.removesuffix("."),))
         if unknown:
             notes.append(
                 f"whose {', '.join(unknown)} is, no GET /v1/account tells; say --account {unknown[0]}=ID"
@@ -229,8 +243,7 @@ class _HarReader:
     def _logged(self, path: Path) -> Iterator[Exchange | None]:
         """Yield the calls of an access log, which writes when a call ended, in whole seconds."""
         stated = self.options.account_from
-        check_account_of_log(path, stated)
-        for line in read_access_log(path):
+        for _, line in read_log(path, stated, None, self._bad, self.duplicates):
             account = {"user": line.user, "address": line.client}.get(stated, "")
             client = line.client if self.options.by_client else None
             call = exchange_of("", line.t, account, line.method, line.path, line.status, client)
@@ -241,7 +254,7 @@ class _HarReader:
         """Yield the calls of a table; one whose length it lacks began or ended at its time."""
         columns = columns_with(path, self.options.columns_are, self.options.account_from)
         longest = self.options.longest
-        for call in read_table(path, columns, None, _refuse):
+        for call in read_table(path, columns, None, self._bad, duplicates=self.duplicates):
             grain = SECOND if call.sent % SECOND == 0 else MILLISECOND  # to which instants are rounded
             before, after = (grain, grain) if (call.received or 0) > call.sent else (longest, longest + grain)
             received = None if call.received is None else call.received + after
@@ -249,6 +262,13 @@ class _HarReader:
             times = {"sent": max(0, call.sent - before), "received": received}
             query = call.query or None  # as a path is often exported without
             yield self._placed(call.model_copy(update={"api_key": key, "query": query}), times)
+
+    def _bad(self, error: BadInput) -> None:
+        """Leave out a line or row that cannot be read, where that is asked for. Raises BadInput."""
+        if not self.options.skip_bad:
+            raise BadInput(f"{error}; or leave out what cannot be read with --skip-bad") from None
+        self.unreadable += 1
+        self.first_bad = self.first_bad or str(error)
 
     def _placed(self, call: Exchange, times: Mapping[str, Micros | None]) -> Exchange | None:
         """Return a call of a log or a table with its key and times, None for one that is not of the API."""
@@ -265,10 +285,6 @@ class _HarReader:
                 "response": response,
             }
         )  # fmt: skip
-
-
-def _refuse(error: BadInput) -> None:
-    raise error
 
 
 def _headers(message: Json) -> dict[str, str]:

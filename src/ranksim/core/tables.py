@@ -6,8 +6,9 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from itertools import chain, count, repeat
@@ -19,7 +20,16 @@ from ranksim.core.clock import DAY, MILLISECOND, SECOND, Micros, NoSuchInstant, 
 from ranksim.core.contract.file_kinds import told_other
 from ranksim.core.errors import BadInput, no_such, read_at
 from ranksim.core.extras import imported
-from ranksim.core.records import LONGEST_LINE, Passed, quote, read_lines
+from ranksim.core.records import (
+    LONGEST_LINE,
+    LogLine,
+    Passed,
+    decoded,
+    log_line,
+    quote,
+    read_lines,
+    read_raw_lines,
+)
 from ranksim.core.trace import Exchange
 
 REQUIRED = ("time", "method", "path")
@@ -28,8 +38,11 @@ LENGTHS = {"duration_s": SECOND, "duration_ms": MILLISECOND}
 
 FIELDS = (
     *REQUIRED, "account", "status", "body", "error_code", "response", "key", "idempotency_key", *LENGTHS,
+    "request_id",
 )  # fmt: skip
 """What a column may hold of each call; three are needed, what others lack counts as not recorded."""
+
+UNREADABLE = "in lines or rows that cannot be read"
 
 TABLES = (".csv", ".tsv", ".parquet")
 UNNAMED_KEY = "log"  # of all calls of an account whose keys were not recorded
@@ -45,6 +58,55 @@ Bad: TypeAlias = Callable[[BadInput], object]
 """Takes what is wrong with a row: it raises that, or else the row is left out."""
 
 Row: TypeAlias = tuple[str, Sequence[str]]  # where it stands, and its values
+
+
+@dataclass
+class Duplicates:
+    """Which rows or lines of a recording say all that an earlier one says: how many, and the first of them.
+
+    One that has the request id of the earlier one, too, is the same call, exported a second time, and is left
+    out. Others may be two calls within a second, and are not.
+    """
+
+    same_calls: int = 0
+    first_same: str = ""
+    alike: int = 0
+    first_alike: str = ""
+
+    def __post_init__(self) -> None:
+        self._read: set[int] = set()
+
+    def is_same_call(self, where: str, says: Hashable, request_id: str) -> bool:
+        """Return whether a row, which `says` its values, is a call that was read before; count it."""
+        content, size = hash(says), len(self._read)
+        self._read.add(content)
+        if len(self._read) > size:
+            return False
+        if request_id:
+            self.same_calls += 1
+            self.first_same = self.first_same or Path(where).name
+        else:
+            self.alike += 1
+            self.first_alike = self.first_alike or Path(where).name
+        return bool(request_id)
+
+    @property
+    def note(self) -> str:
+        """What to know of them, in a sentence or two; "" where there are none."""
+        notes = []
+        if self.same_calls:
+            notes.append(
+                "Of calls that stand there more than once, with all values and the request id of an earlier "
+                f"one, {self.same_calls:,} were left out, the first at {self.first_same}."
+            )
+        if self.alike:
+            notes.append(
+                f"Calls that say in all that is read what an earlier one says: {self.alike:,}, the first at "
+                f"{self.first_alike}; each counts, and is billed, as a call of its own, since nothing shows "
+                "whether it was made again or exported twice: in a table a request id does, "
+                f"--columns-are request_id=COLUMN{TAKEN_BY}."
+            )
+        return " ".join(notes)
 
 
 def is_parquet(path: Path) -> bool:
@@ -69,15 +131,6 @@ def columns_with(path: Path, columns_are: Mapping[str, str], account_from: str) 
     return columns
 
 
-def check_account_of_log(path: Path, account_from: str) -> None:
-    """Raises BadInput unless it is something of an access log that may name an account, or ""."""
-    if account_from not in ("", "address", "user"):
-        raise BadInput(
-            f"{path}: --account-from: an access log has user or address, found {account_from!r}; "
-            "write its calls as CSV, with a column for it"
-        )
-
-
 def read_table(
     path: Path,
     columns_are: Mapping[str, str],
@@ -85,14 +138,16 @@ def read_table(
     bad: Bad,
     *,
     required: Sequence[str] = REQUIRED,
+    duplicates: Duplicates | None = None,
 ) -> Iterator[Exchange]:
     """Read the rows of a CSV file (.gz and .xz too) or a Parquet file as exchanges.
 
     `columns_are` maps one of `FIELDS` to the name of its column, where that is another. Instants are ISO
     8601, in UTC where they have no zone, or s, ms or µs since 1970; bodies are JSON. A call is sent at its
     time and answered after its duration, at once where none is given; its error code is its `error`. `bad`
-    is handed what is wrong with a row, of CSV for each line that its quotes swallow. Raises BadInput, also
-    for a `required` field without a column.
+    is handed what is wrong with a row, of CSV for each line that its quotes swallow; `duplicates` which rows
+    say the same, of which the same calls are left out. Raises BadInput, also for a `required` field without a
+    column.
     """
     for field in columns_are:
         if field not in FIELDS:
@@ -102,13 +157,16 @@ def read_table(
     rows = _of_parquet(path, column_of.values()) if is_parquet(path) else _of_csv(path, passed, bad)
     where, header = next(rows, (f"{path}:1", ()))
     places = _places(where, header, column_of, (*required, *columns_are))
+    duplicates = Duplicates() if duplicates is None else duplicates
     for where, row in rows:
         try:
             made = _exchange(where, header, row, places)
         except BadInput as error:
             bad(error)
         else:
-            yield made
+            says = {field: row[place] for field, place in places.items()}
+            if not duplicates.is_same_call(where, tuple(says.values()), says.get("request_id", "").strip()):
+                yield made
 
 
 def _places(
@@ -124,6 +182,30 @@ def _places(
                 f"name its column: --columns-are {field}=COLUMN{TAKEN_BY}"
             )
     return {field: header.index(column) for field, column in column_of.items() if column in header}
+
+
+def read_log(
+    path: Path, account_from: str, passed: Passed | None, bad: Bad, duplicates: Duplicates
+) -> Iterator[tuple[str, LogLine]]:
+    """Yield the lines of an access log, and where each stands.
+
+    `account_from` is something of it that names an account, or "". `bad` is handed what is wrong with a line;
+    `duplicates` which lines say the same. Raises BadInput.
+    """
+    if account_from not in ("", "address", "user"):
+        raise BadInput(
+            f"{path}: --account-from: an access log has user or address, found {account_from!r}; "
+            "write its calls as CSV, with a column for it"
+        )
+    for number, raw in enumerate(read_raw_lines(path, passed), 1):
+        where = f"{path}:{number}"
+        try:
+            line = log_line(where, decoded(where, raw))
+        except BadInput as error:
+            bad(error)
+        else:
+            duplicates.is_same_call(where, raw.strip(), "")
+            yield where, line
 
 
 # Rows

@@ -365,6 +365,44 @@ def test_lines_of_logs_and_rows_of_parquet_are_skipped(tmp_path: Path) -> None:
         read_recording(EXAMPLES / "trace.jsonl", skip_bad=True)
 
 
+def test_rows_that_say_the_same_are_told_and_those_of_one_request_id_counted_once(tmp_path: Path) -> None:
+    """Of the same values nobody knows whether a call was made again; a request id tells that it was not."""
+    path, out = tmp_path / "calls.csv", tmp_path / "out.parquet"
+    calls = [row(), row(status=404), row(), row(), row(time=NOON + 1)]
+    words = ["price", "import", str(path), "--columns", str(out)]
+    write_csv(path, calls)
+    recording = read_recording(path)
+    assert (len(recording.calls), recording.duplicates.alike) == (5, 2)
+    alike = "Calls that say in all that is read what an earlier one says: 2, the first at calls.csv:4; each"
+    result = CliRunner().invoke(app, words)
+    assert f"\nNote: {alike} counts, and is billed, as" in result.stdout, result.output
+    assert "--columns-are request_id=COLUMN, of ranksim price import" in result.stdout
+    for recorded in (path, out):
+        answer = CliRunner().invoke(app, ["price", "back-test", str(recorded), "--plan", "pro"])
+        assert alike in " ".join(answer.output.split()), answer.output
+    named = [call | {"rid": f"r{number // 2}"} for number, call in enumerate([*calls, calls[-1]])]
+    write_csv(path, [*named, named[2]])
+    flags = ["--columns-are", "request_id=rid"]
+    result = CliRunner().invoke(app, [*words, *flags])
+    assert result.stdout.startswith("4 calls of 1 account"), result.output
+    assert "Left out: 3 with the request id and all values of an earlier one.\n" in result.stdout
+    assert "an earlier one, 3 were left out, the first at calls.csv:5." in result.stdout
+    assert alike[:20] not in result.stdout
+    same(
+        columns_of(read_recording(path, columns_are={"request_id": "rid"})),
+        columns_of(read_recording(write_parquet(tmp_path / "calls", [*named, named[2]]),
+                                  columns_are={"request_id": "rid"})),
+    )  # fmt: skip
+
+
+def test_lines_of_a_log_that_say_the_same_are_told(tmp_path: Path) -> None:
+    line = '192.0.2.1 - - [02/Sep/2026:12:00:00 +0000] "GET /v1/domains HTTP/1.1" 200 1\n'
+    log = tmp_path / "access.log"
+    log.write_text(line + line.replace("200", "404") + line, encoding="utf-8")
+    recording = read_recording(log)
+    assert (len(recording.calls), recording.duplicates.first_alike) == (3, "access.log:3")
+
+
 def test_a_body_that_is_no_json_stops_nothing_and_is_told(tmp_path: Path) -> None:
     broken = row(method="POST", path="/v1/jobs", body='{"domain_id": ')
     path = write_csv(tmp_path / "calls.csv", [row(body=""), broken])

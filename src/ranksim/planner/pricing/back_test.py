@@ -149,6 +149,7 @@ class BackTest(RecordedAnswer):
             f"A answers {units.percent(same)} of the calls with the status that was recorded.",
             *self.unused,
             f"Not replayed: {recorded.reasons_text(self.left_out)}.",
+            *filter(None, (self.duplicates,)),
             *self.assumed,
             *self.anchored,
         )
@@ -245,6 +246,7 @@ def back_test(
         terms=terms,
         taken_over=taken_over,
         demand=demand,
+        duplicates=recording.duplicates.note,
         unused=_unused(billed[0], recording),
         anchored=recorded.anchored_notes(described, recording.calls[0].at, base),
         assumed=recorded.assumed_notes(described, recording.kinds),

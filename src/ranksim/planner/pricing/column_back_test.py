@@ -129,7 +129,7 @@ class ColumnBackTest(RecordedAnswer):
             *self.described,
             *self.unused,
             *(f"Audit of {name}: {served.audit.text}" for name, served in self._by_letter()),
-            *filter(None, (self.columns.unnamed,)),
+            *filter(None, (self.columns.unnamed, self.duplicates)),
             f"Not in the columns: {recorded.reasons_text(self.left_out)}.",
             f"Beyond what is followed, so that later calls may come out otherwise: {beyond}.",
             "Worker pools that customers share and webhooks are not there; jobs start at once, and none fails"
@@ -362,6 +362,7 @@ def back_test_columns(
         terms=terms,
         taken_over=taken_over,
         demand=demand,
+        duplicates=columns.duplicates,
         unused=_unused(done[0].billed, runs[0]),
         anchored=recorded.anchored_notes(columns.specs, columns.start, base),
         assumed=recorded.assumed_notes(columns.specs, kinds, " of ranksim price import"),

@@ -62,7 +62,7 @@ COLUMNS = {
 SUFFIXES = ("", ".parquet", ".pq")
 """How the name of a file of columns may end."""
 
-KEPT = ("keys", "things", "start", "end", "calls", "left_out")
+KEPT = ("keys", "things", "start", "end", "calls", "left_out", "duplicates")
 """What a file says of all its calls, by the names of the fields of `Columns`."""
 
 OUTCOME_OF = {"rate_limited": LIMITED, "allowance_exhausted": QUOTA_EXHAUSTED, **CHECK_OF}
@@ -102,7 +102,8 @@ class ColumnAccount:
 class Columns:
     """A recording as columns: its accounts by row, and its calls in chunks, which can be read repeatedly.
 
-    `unnamed` says how many accounts have no name, where names were given.
+    `unnamed` says how many accounts have no name, where names were given; `duplicates` which rows of what was
+    imported said the same.
     """
 
     where: str
@@ -115,6 +116,7 @@ class Columns:
     left_out: dict[str, int]
     chunks: Callable[[], Iterator[Records]]
     unnamed: str = ""
+    duplicates: str = ""
 
     def __repr__(self) -> str:
         calls, accounts = units.many(self.calls, "call"), units.many(len(self.accounts), "account")
@@ -283,7 +285,7 @@ def read_columns(path: str | Path, names: dict[str, str] | str | Path | None = N
         shown_as = read_names(names) if isinstance(names, str | Path) else names
         unnamed = _unnamed(path, accounts, shown_as, "names" if isinstance(names, dict) else str(names))
         accounts = tuple(replace(owner, name=shown_as.get(owner.name, owner.name)) for owner in accounts)
-    fields = {name: header[name] for name in KEPT}
+    fields = {name: header[name] for name in KEPT if name in header}  # older files lack the last
     return Columns(str(path), accounts, chunks=chunks, unnamed=unnamed, **fields)
 
 

@@ -37,8 +37,12 @@ ColumnsAre = Annotated[
     typer.Option(
         metavar="FIELD=COLUMN,…",
         help="Which column of CSV or Parquet is what: time, method, path; account, status, body, error_code, "
-        "response, key, idempotency_key, duration_s, duration_ms. Those of these names need none.",
+        "response, key, idempotency_key, request_id, duration_s, duration_ms. Those of these names need "
+        "none.",
     ),
+]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out lines and rows that cannot be read, and count them.")
 ]
 AccountFrom = Annotated[
     str,

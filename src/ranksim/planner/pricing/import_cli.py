@@ -11,6 +11,7 @@ from ranksim.planner.pricing.command import (
     AccountFrom,
     ColumnsAre,
     KeywordsOfDomain,
+    SkipBad,
     read_column_names,
     rules_flag,
 )
@@ -52,9 +53,7 @@ def import_recording(
     ] = None,
     columns_are: ColumnsAre = "",
     account_from: AccountFrom = "",
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out lines and rows that cannot be read, and count them.")
-    ] = False,
+    skip_bad: SkipBad = False,
 ) -> None:
     """Make columns of recorded calls, in which millions are tried under other plans within seconds.
 
@@ -84,9 +83,10 @@ def import_recording(
         made = columns_of(calls, accounts=described, keywords=keywords, progress=part(tell, 0.5, 1.0))
         save_columns(made, columns, salt, names=names)
     first_bad = calls.first_bad and f"The first that cannot be read is {calls.first_bad}.\n"
+    duplicates = made.duplicates and f"Note: {made.duplicates}\n"
     print_out(
         f"{units.many(made.calls, 'call')} of {units.many(len(made.accounts), 'account')}, {_span(calls)}"
-        f"Left out: {reasons_text(made.left_out)}.\n{first_bad}"
+        f"Left out: {reasons_text(made.left_out)}.\n{first_bad}{duplicates}"
         f"{_undescribed(calls, described, accounts)}"
         "Beyond what columns can follow, so that later calls may come out otherwise: "
         f"{reasons_text(made.unmodelled, 'none')}.\n{_without_codes(calls)}Written to {columns}\n"

@@ -143,6 +143,7 @@ def columns_of(
         end=recording.calls[-1].at + 1,
         calls=len(rows),
         left_out=dict(importer.left_out),
+        duplicates=recording.duplicates.note,
         chunks=lambda: (_by_account(calls[at : at + CHUNK]) for at in range(0, len(calls), CHUNK)),
     )
 

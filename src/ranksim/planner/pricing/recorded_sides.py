@@ -154,7 +154,7 @@ class RecordedAnswer(DrawnAnswer, ABC):
     are not in the answer, by reason. `terms`: in what the catalogues of two sides differ, and `taken_over`
     what one has from the other. `unused` says which months are billed though nobody saw their use, `anchored`
     whose billing months are taken to begin with the recording, `assumed` what the cost of jobs rests on.
-    `demand` says who leaves because of B's prices.
+    `demand` says who leaves because of B's prices, `duplicates` which rows of the recording say the same.
     """
 
     kind = "price back-test"
@@ -167,6 +167,7 @@ class RecordedAnswer(DrawnAnswer, ABC):
     unused: tuple[str, ...] = ()
     anchored: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    duplicates: str = ""
     demand: Demand
 
     @property

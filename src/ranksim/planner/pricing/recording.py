@@ -21,16 +21,18 @@ from ranksim.core.contract.quantities import Frozen
 from ranksim.core.contract.views import created_by
 from ranksim.core.contract.yamlfile import read_yaml, refuse_yaml
 from ranksim.core.errors import BadInput
-from ranksim.core.records import OFTEN, Passed, decoded, log_line, parsed_object, quote, read_raw_lines
+from ranksim.core.records import OFTEN, Passed, parsed_object, quote, read_raw_lines
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.routes import match, path_values
 from ranksim.core.tables import (
     REQUIRED,
+    UNREADABLE,
     Bad,
-    check_account_of_log,
+    Duplicates,
     columns_with,
     exchange_of,
     is_table,
+    read_log,
     read_table,
 )
 from ranksim.core.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
@@ -54,7 +56,7 @@ REFERENCES = {
 BODIES = ("POST", "PATCH")
 BODILESS = ("webhooks.test",)
 
-UNREADABLE = "in lines or rows that cannot be read"
+SAME_CALL = "with the request id and all values of an earlier one"
 NO_ACCOUNT = "without an account"
 NO_OBJECT = "with a body that is no JSON object"
 
@@ -115,6 +117,7 @@ class Recording:
     keys: dict[str, TraceKey] = field(default_factory=dict)
     before: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     first_bad: str = ""
+    duplicates: Duplicates = field(default_factory=Duplicates)
 
     def __repr__(self) -> str:
         calls, accounts = units.many(len(self.calls), "call"), units.many(len(self.accounts), "account")
@@ -222,15 +225,18 @@ def _read(
     made = Recording(str(path))
     bad = made.leave_out if skip_bad else _refuse
     if columns_are or is_table(path):
-        exchanges = _of_table(path, columns_with(path, columns_are, account_from), passed, bad)
+        columns = columns_with(path, columns_are, account_from)
+        exchanges = _of_table(path, columns, passed, bad, made.duplicates)
     elif next(read_raw_lines(path), b"").lstrip().startswith(b"{"):
         if skip_bad:
             raise BadInput(f"{path}: is a trace, of which nothing is skipped; leave --skip-bad out")
         trace = Trace.read(path, passed)
         made.keys, exchanges = dict(trace.header.keys), _of_trace(trace, account_from)
     else:
-        exchanges = _of_log(path, passed, account_from, bad)
+        exchanges = _of_log(path, passed, account_from, bad, made.duplicates)
     _add(made, exchanges, rules)
+    if made.duplicates.same_calls:
+        made.left_out[SAME_CALL] = made.duplicates.same_calls
     if not made.calls:
         why = reasons_text(dict(made.left_out.most_common(3)), "it holds none")
         account = "say with --account-from, of ranksim price import, what names the customers"
@@ -280,9 +286,12 @@ def _of_trace(trace: Trace, account_from: str) -> Iterator[Exchange]:
         yield exchange.model_copy(update={"account": account})
 
 
-def _of_table(path: Path, columns_are: Mapping[str, str], passed: Passed, bad: Bad) -> Iterator[Exchange]:
+def _of_table(
+    path: Path, columns_are: Mapping[str, str], passed: Passed, bad: Bad, duplicates: Duplicates
+) -> Iterator[Exchange]:
     """Yield the calls of a table; an error code stands in place of what a call was refused with."""
-    for exchange in read_table(path, columns_are, passed, bad, required=(*REQUIRED, "account")):
+    required = (*REQUIRED, "account")
+    for exchange in read_table(path, columns_are, passed, bad, required=required, duplicates=duplicates):
         if exchange.error and ((exchange.status or 0) >= 400 or not exchange.response):
             yield exchange.model_copy(update={"response": json.dumps({"code": exchange.error})})
         else:
@@ -295,17 +304,13 @@ def _refuse(error: BadInput) -> None:
     ) from None
 
 
-def _of_log(path: Path, passed: Passed, account_from: str, bad: Bad) -> Iterator[Exchange]:
+def _of_log(
+    path: Path, passed: Passed, account_from: str, bad: Bad, duplicates: Duplicates
+) -> Iterator[Exchange]:
     """Read an access log as exchanges of its clients: their addresses, or the users they log in as."""
-    check_account_of_log(path, account_from)
-    for number, raw in enumerate(read_raw_lines(path, passed), 1):
-        where = f"{path}:{number}"
-        try:
-            line = log_line(where, decoded(where, raw))
-        except BadInput as error:
-            bad(error)
-            continue
+    for where, line in read_log(path, account_from, passed, bad, duplicates):
         account = line.user if account_from == "user" else line.client
+        number = where.rpartition(":")[2]
         yield exchange_of(f"line {number}", line.t, account, line.method, line.path, line.status)
 
 

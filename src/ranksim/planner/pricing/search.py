@@ -150,7 +150,7 @@ class Search(DrawnAnswer):
             "(Clopper and Pearson), both as if the recorded customers were drawn from many.",
             "What customers did not ask for because they were refused when recorded is not in it.",
             *self._tied(),
-            *filter(None, (self.columns.unnamed,)),
+            *filter(None, (self.columns.unnamed, self.columns.duplicates)),
             *self.assumed,
         )
 
