@@ -312,7 +312,7 @@ def test_files_extend_files(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("catalogue: sold/least.yaml\n")
     least = Policy.load(policy).catalogue
-    assert (least.name, list(least.plans)) == ("less, changed", ["starter", "pro"])
+    assert (least.name, list(least.plans)) == ("least.yaml", ["starter", "pro"])
     assert Policy.parse(Policy.load(policy).dump()).catalogue == least
     (tmp_path / "sold" / "less.yaml").write_text("extends: least.yaml\n")
     with pytest.raises(BadInput, match=r"less.yaml:1: extends: least.yaml extends itself; name another"):

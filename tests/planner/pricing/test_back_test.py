@@ -290,6 +290,10 @@ def test_what_cannot_be_replayed_is_counted(tmp_path: Path) -> None:
         note for note in tested.notes if note.startswith("Not replayed: 1 without a body, and no rule")
     )
     assert "gives one; 1 of an unknown operation; 2 by a GraphQL document" in note
+    place = f"{tmp_path}/trace.jsonl:5"
+    assert f"The first of an unknown operation is {place}: 'GET /v1/unheard-of', and none is near." in (
+        tested.notes
+    )
 
 
 def test_a_simulated_recording_is_reproduced(tmp_path: Path) -> None:
@@ -395,6 +399,32 @@ def test_a_recording_without_a_call_that_can_be_replayed(tmp_path: Path) -> None
     (tmp_path / "letter").write_text("Dear all,\n")
     with pytest.raises(BadInput, match="letter:1: expected a line of an access log"):
         read_recording(tmp_path / "letter")
+
+
+@pytest.mark.parametrize(
+    ("called", "near"),
+    [
+        ("POST /v1/jbos", "the nearest is POST /v1/jobs (jobs.create)"),
+        ("PUT /v1/domains/dom_7", "the nearest is PATCH /v1/domains/{id} (domains.update)"),
+        ("GET /api/domains", "the nearest is GET /v1/domains (domains.list)"),
+        ("GET /login", "and none is near"),
+    ],
+)
+def test_an_unknown_operation_is_named_with_its_line_and_the_nearest(
+    called: str, near: str, tmp_path: Path
+) -> None:
+    method, url = called.split()
+    log, table = tmp_path / "access.log", tmp_path / "calls.csv"
+    line = '192.0.2.1 - - [02/Sep/2026:12:00:00 +0000] "{} HTTP/1.1" 200 1\n'
+    log.write_text(line.format("GET /v1/domains") + line.format(called))
+    head = "time,account,method,path\n2026-09-02,acme,GET,/v1/domains\n"
+    table.write_text(f"{head}2026-09-02,acme,{method},{url}\n")
+    trace = recorded(tmp_path, brief(0), call(1, method, url))
+    for recording, place in ((read_recording(log), f"{log}:2"), (read_recording(table), f"{table}:3"),
+                             (trace, f"{trace.where}:3")):  # fmt: skip
+        (note,) = (each for each in back_test(recording, on("pro")).notes if each.startswith("The first of"))
+        assert note.startswith(f"The first of an unknown operation is {place}: '{called}'"), note
+        assert note.rstrip(".").endswith(near)
 
 
 def test_accounts_are_read_from_a_scenario(tmp_path: Path) -> None:

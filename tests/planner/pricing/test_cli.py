@@ -231,7 +231,9 @@ def test_columns_are_tried_under_other_plans(tmp_path: Path) -> None:
     given = [str(out), "--names", str(names), "--plan", "starter", "--plan", "pro", "--csv", str(sent)]
     code, text, err = told("back-test", *given, "--out", str(tmp_path / "out"), COLUMNS="300")
     assert (code, err) == (0, "")
-    assert text.startswith("Of 16 calls of 1 customer, 0 are refused under B; 0 % of the customers meet a ")
+    assert text.startswith(
+        "Of 16 calls of 1 customer, 0 are newly refused and 3 newly admitted under B, compared with A; "
+    )
     assert text.count("made again at a service one by one: all equal.") == 2
     assert "acme" in text
     assert sent.read_text("utf-8").count("\nA,acme,starter,16,") == 1

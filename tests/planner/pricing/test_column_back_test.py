@@ -120,16 +120,21 @@ def test_refusals_after_the_first_of_a_customer_count_as_calls() -> None:
     # "pro" has 50 a week: it refuses the first call, too. The reply of the third was lost.
     calls = columns(brief(0, size=60, recorded=4), brief(1, size=20), brief(2, size=20, recorded=-1))
     for plan, refused, anew in (
-        ("pro", 1, "none of them newly"),
-        ("starter", 3, "1 of them newly (of 1 cust"),
+        ("pro", 1, "0 are newly refused and 0 newly admitted under A"),
+        ("starter", 3, "1 are newly refused (of 1 customer) and 0 newly admitted under A"),
     ):
         tested = tried(calls, plan)
         assert (tested.share, int(tested.refused_then.sum())) == (0, 1)
-        assert f", {refused} are refused under A, {anew}" in tested.sentence
+        said = f"{anew}, compared with the recording; {refused} are refused in all. 0 % of the customers meet"
+        assert said in tested.sentence
         assert f"{refused} quota_exhausted (1 before)" in tested.customers[0]["sentence"]
     both = tried(calls, "pro", "starter")
     assert both.refused_anew.tolist() == [2]
-    assert "3 are refused under B, 2 of them newly (of 1 customer); 0 % of" in both.sentence
+    assert ", 2 are newly refused (of 1 customer) and 0 newly admitted under B, compared with A; 3 are" in (
+        both.sentence
+    )
+    back = tried(calls, "starter", "pro")
+    assert ", 0 are newly refused and 2 newly admitted under B, compared with A; 1 are" in back.sentence
 
 
 def test_two_sides_are_compared() -> None:
@@ -137,9 +142,9 @@ def test_two_sides_are_compared() -> None:
     tested = tried(columns(*rows, accounts=2), "pro", "starter")
     assert tested.share == 0.5
     assert tested.sentence == (
-        "Of 2 calls of 2 customers, 1 are refused under B, 1 of them newly (of 1 customer); 50 % of the "
-        "customers meet a refusal that they never met under A. B bills 116.00 USD at a provider cost of "
-        "0.27 USD, A 516.00 USD at 0.63 USD."
+        "Of 2 calls of 2 customers, 1 are newly refused (of 1 customer) and 0 newly admitted under B, "
+        "compared with A; 1 are refused in all. 50 % of the customers meet a refusal that they never met "
+        "under A. B bills 116.00 USD at a provider cost of 0.27 USD, A 516.00 USD at 0.63 USD."
     )
     assert tested.refusals == [{"code": "quota_exhausted", "recorded": 0, "a": 0, "b": 1}]
 
@@ -150,9 +155,14 @@ def test_it_agrees_with_the_back_test_of_the_same_recording() -> None:
     imported = columns_of(recording)
     slow, fast = back_test(recording, sides), back_test_columns(imported, sides, compiled=False)
     for some in (sides, sides[:1], sides[::-1]):
-        newly = [row for row in back_test(recording, some).calls if row["change"] == "newly refused"]
-        count = sum("not_found" not in (row["a_code"], row.get("b_code")) for row in newly)
-        assert back_test_columns(imported, some, compiled=False).refused_anew.sum() == count
+        rows = [
+            row["change"]
+            for row in back_test(recording, some).calls
+            if "not_found" not in (row["a_code"], row.get("b_code"))
+        ]
+        of_columns = back_test_columns(imported, some, compiled=False)
+        assert of_columns.refused_anew.sum() == rows.count("newly refused")
+        assert of_columns.admitted_anew == rows.count("newly admitted")
     for name, one in zip("AB", fast.served, strict=True):
         assert (slow.total("revenue", name), slow.total("cost", name)) == (one.revenue.sum(), one.cost.sum())
     codes = {row["code"]: (row["a"], row["b"]) for row in slow.refusals if row["code"] != "not_found"}

@@ -299,7 +299,7 @@ GOOD = "2026-09-02,acme,GET,/v1/domains,200\n"
         (HEAD + GOOD.replace("acme", '"ac\\"me"'), "", ":2: expected CSV, in which a quote within quotes is"),
         (HEAD + GOOD.replace("acme", '"acme'), "", ":2: expected CSV, in which a quote within quotes is"),
         (HEAD + GOOD.replace("acme", ""), "", "(1 without an account); say with --account-from"),
-        (HEAD + GOOD.replace("GET", "PUT"), "", "(1 of an unknown operation); record calls of this API"),
+        (HEAD + GOOD.replace("GET", "PUT"), "", "(1 of an unknown operation); record calls of this API; of"),
         (HEAD + GOOD.replace("GET", "POST"), "", "(1 without a body, and no rule of --map gives one)"),
         (HEAD, "", "no call of it can be replayed (it holds none)"),
     ],

@@ -241,12 +241,14 @@ def catalogue_file(path: Path, extending: tuple[Path, ...] = ()) -> Located:
 def extended(located: Located, folder: Path, extending: tuple[Path, ...] = ()) -> Located:
     """Return a catalogue's YAML laid over the catalogue that it `extends`, if any. Raises BadInput.
 
-    Mappings are merged, without what is null, and all else is replaced.
+    Mappings are merged, without what is null, and all else is replaced. Without a name of its own it goes by
+    that of its file, or as the other, changed.
     """
     if not isinstance(located.data, dict) or "extends" not in located.data:
         return located
     base = read_catalogue(located["extends"], folder, extending)
-    own = {"name": f"{base.name}, changed", **located.without("extends").data}
+    name = f"{base.name}, changed" if located.path else Path(located.where).name
+    own = {"name": name, **located.without("extends").data}
     for part, what, kind in (("plans", "plan", Plan), ("add_ons", "add-on", AddOn)):
         there, stated = getattr(base, part), own.get(part)
         required = [field for field, about in kind.model_fields.items() if about.is_required()]

@@ -4,6 +4,7 @@ Percent signs are the caller's: values are taken and given as they are.
 """
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import lru_cache
 
 from ranksim.core.service.operations import OPERATIONS, TABLE
@@ -43,6 +44,15 @@ for _operation in TABLE:
 
 _LITERAL = {form: methods for forms in _FORMS.values() for form, methods in forms.items() if "{" not in form}
 """Paths without places → method → operation."""
+
+
+def nearest(method: str, path: str) -> str:
+    """Return the operation nearest to a call of none: of the path most like it, by its method; or ""."""
+    methods, _ = offered(path)
+    if not methods:
+        like = get_close_matches(path, [each.path for each in TABLE], n=1)
+        methods = {each.method: each.name for each in TABLE if each.path in like}
+    return next((methods[each] for each in get_close_matches(method, methods, n=1, cutoff=0)), "")
 
 
 def offered(path: str) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -26,7 +26,13 @@ from ranksim.planner.pricing import recorded_sides as recorded
 from ranksim.planner.pricing.catalogues import CHANGES, check_customers, selling, terms_view
 from ranksim.planner.pricing.demand import Demand, demand_of
 from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
-from ranksim.planner.pricing.recording import RecordedCall, Recording, read_recording, why_unrepeatable
+from ranksim.planner.pricing.recording import (
+    FIRST_UNKNOWN,
+    RecordedCall,
+    Recording,
+    read_recording,
+    why_unrepeatable,
+)
 from ranksim.planner.pricing.replay import RecordedAccount, ReplayedService, ReplayOutcome, specs_of, stay_of
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted
@@ -149,7 +155,7 @@ class BackTest(RecordedAnswer):
             f"A answers {units.percent(same)} of the calls with the status that was recorded.",
             *self.unused,
             f"Not replayed: {recorded.reasons_text(self.left_out)}.",
-            *filter(None, (self.duplicates,)),
+            *filter(None, (self.first_unknown, self.duplicates)),
             *self.assumed,
             *self.anchored,
         )
@@ -247,6 +253,7 @@ def back_test(
         taken_over=taken_over,
         demand=demand,
         duplicates=recording.duplicates.note,
+        first_unknown=recording.first_unknown and f"{FIRST_UNKNOWN} {recording.first_unknown}.",
         unused=_unused(billed[0], recording),
         anchored=recorded.anchored_notes(described, recording.calls[0].at, base),
         assumed=recorded.assumed_notes(described, recording.kinds),

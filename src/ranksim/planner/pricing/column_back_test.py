@@ -73,7 +73,8 @@ class ColumnBackTest(RecordedAnswer):
     """Recorded calls in columns under one side or two, customer by customer.
 
     `refused_then` counts the calls of each account that were refused when they were recorded, by kind as in
-    `KINDS`, and `refused_anew` those that the last side refuses and that were served before.
+    `KINDS`, `refused_anew` those that the last side refuses and that were served before, under A or when they
+    were recorded, and `admitted_anew` all those that it serves and that were refused before.
     """
 
     TABLES = MappingProxyType(
@@ -90,6 +91,7 @@ class ColumnBackTest(RecordedAnswer):
     served: tuple[ServedSide, ...]
     refused_then: Integers
     refused_anew: Integers
+    admitted_anew: int
     engine: str
 
     @property
@@ -109,15 +111,14 @@ class ColumnBackTest(RecordedAnswer):
         if name == "B":
             first = self.served[0]
             money += f", A {units.usd(int(first.revenue.sum()))} at {units.usd(int(first.cost.sum()))}"
-        calls, anew = units.many(self.columns.calls, "call"), ""
-        if last.refused.any():
-            of = units.many(int((self.refused_anew > 0).sum()), "customer")
-            count = int(self.refused_anew.sum())
-            anew = f", {count:,} of them newly (of {of})" if count else ", none of them newly"
+        calls, base = units.many(self.columns.calls, "call"), "A" if name == "B" else "the recording"
+        count = int(self.refused_anew.sum())
+        of = f" (of {units.many(int((self.refused_anew > 0).sum()), 'customer')})" if count else ""
         return (
-            f"Of {calls} of {units.many(len(self.columns.accounts), 'customer')}, "
-            f"{int(last.refused.sum()):,} are refused under {name}{anew}; {units.percent(self.share)} of the "
-            f"customers meet a refusal that they never met {against}. {money}{self.if_all_stay}."
+            f"Of {calls} of {units.many(len(self.columns.accounts), 'customer')}, {count:,} are newly "
+            f"refused{of} and {self.admitted_anew:,} newly admitted under {name}, compared with {base}; "
+            f"{int(last.refused.sum()):,} are refused in all. {units.percent(self.share)} of the customers "
+            f"meet a refusal that they never met {against}. {money}{self.if_all_stay}."
         )
 
     @property
@@ -331,7 +332,7 @@ def back_test_columns(
     runs = [ColumnRun(columns, side, base, seed, compiled) for side in sides]
     tests = [_Test(run, seed, audited) for run in runs]
     then, anew = refusals_of(columns), np.zeros(len(columns.accounts), dtype=np.int64)
-    served, activities = 0, set[int]()
+    served, admitted, activities = 0, 0, set[int]()
     with noted("serving recorded calls", progress) as tell:
         serving, comparing = part(tell, 0.0, 0.5), part(tell, 0.5, 1.0)
         for chunk in columns.chunks():
@@ -344,6 +345,8 @@ def back_test_columns(
                 of_side = "" if len(tests) == 1 else f" under {'AB'[number - 1]}"
                 serving(served / (len(tests) * columns.calls), f"{units.many(len(chunk), 'call')}{of_side}")
             newly = np.isin(outcomes[-1], REFUSED) & np.isin(outcomes[-2], SERVED)
+            was_refused = np.isin(outcomes[-2], list(KINDS.values()))
+            admitted += int((was_refused & np.isin(outcomes[-1], SERVED)).sum())
             anew += np.bincount(chunk["account"][newly], minlength=len(anew))
         done = []
         for number, test in enumerate(tests):
@@ -358,6 +361,7 @@ def back_test_columns(
         served=tuple(done),
         refused_then=then,
         refused_anew=anew,
+        admitted_anew=admitted,
         engine=runs[0].fleet.engine,
         terms=terms,
         taken_over=taken_over,

@@ -67,7 +67,7 @@ def import_recording(
     from ranksim.planner.pricing.columns import check_replaced, save_columns
     from ranksim.planner.pricing.importing import columns_of
     from ranksim.planner.pricing.recorded_sides import reasons_text
-    from ranksim.planner.pricing.recording import read_recording, read_rules
+    from ranksim.planner.pricing.recording import FIRST_UNKNOWN, read_recording, read_rules
     from ranksim.report import units
 
     imported("pyarrow", "columns need pyarrow", "plots")
@@ -83,10 +83,11 @@ def import_recording(
         made = columns_of(calls, accounts=described, keywords=keywords, progress=part(tell, 0.5, 1.0))
         save_columns(made, columns, salt, names=names)
     first_bad = calls.first_bad and f"The first that cannot be read is {calls.first_bad}.\n"
+    unknown = calls.first_unknown and f"{FIRST_UNKNOWN} {calls.first_unknown}.\n"
     duplicates = made.duplicates and f"Note: {made.duplicates}\n"
     print_out(
         f"{units.many(made.calls, 'call')} of {units.many(len(made.accounts), 'account')}, {_span(calls)}"
-        f"Left out: {reasons_text(made.left_out)}.\n{first_bad}{duplicates}"
+        f"Left out: {reasons_text(made.left_out)}.\n{first_bad}{unknown}{duplicates}"
         f"{_undescribed(calls, described, accounts)}"
         "Beyond what columns can follow, so that later calls may come out otherwise: "
         f"{reasons_text(made.unmodelled, 'none')}.\n{_without_codes(calls)}Written to {columns}\n"

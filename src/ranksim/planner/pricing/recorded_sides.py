@@ -154,7 +154,8 @@ class RecordedAnswer(DrawnAnswer, ABC):
     are not in the answer, by reason. `terms`: in what the catalogues of two sides differ, and `taken_over`
     what one has from the other. `unused` says which months are billed though nobody saw their use, `anchored`
     whose billing months are taken to begin with the recording, `assumed` what the cost of jobs rests on.
-    `demand` says who leaves because of B's prices, `duplicates` which rows of the recording say the same.
+    `demand` says who leaves because of B's prices, `duplicates` which rows of the recording say the same,
+    `first_unknown` where the first call of an unknown operation stands.
     """
 
     kind = "price back-test"
@@ -168,6 +169,7 @@ class RecordedAnswer(DrawnAnswer, ABC):
     anchored: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     duplicates: str = ""
+    first_unknown: str = ""
     demand: Demand
 
     @property

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ from ranksim.core.contract.yamlfile import read_yaml, refuse_yaml
 from ranksim.core.errors import BadInput
 from ranksim.core.records import OFTEN, Passed, parsed_object, quote, read_raw_lines
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.core.service.routes import match, path_values
+from ranksim.core.service.routes import match, nearest, path_values
 from ranksim.core.tables import (
     REQUIRED,
     UNREADABLE,
@@ -57,6 +57,8 @@ BODIES = ("POST", "PATCH")
 BODILESS = ("webhooks.test",)
 
 SAME_CALL = "with the request id and all values of an earlier one"
+UNKNOWN = "of an unknown operation"
+FIRST_UNKNOWN = f"The first {UNKNOWN} is"
 NO_ACCOUNT = "without an account"
 NO_OBJECT = "with a body that is no JSON object"
 
@@ -108,7 +110,8 @@ class Recording:
     """Calls in order of time, why others cannot be made again, the keys, and what was there before.
 
     `before` maps (account, resource) to the ids that calls name and no recorded call made, ascending.
-    `first_bad` says what is wrong with the first row that was skipped, or body that is no JSON object.
+    `first_bad` says what is wrong with the first row that was skipped, or body that is no JSON object,
+    `first_unknown` where the first call of an unknown operation stands, and which operation is near.
     """
 
     where: str
@@ -117,6 +120,7 @@ class Recording:
     keys: dict[str, TraceKey] = field(default_factory=dict)
     before: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     first_bad: str = ""
+    first_unknown: str = ""
     duplicates: Duplicates = field(default_factory=Duplicates)
 
     def __repr__(self) -> str:
@@ -224,6 +228,7 @@ def _read(
     refuse_yaml(path, "trace")
     made = Recording(str(path))
     bad = made.leave_out if skip_bad else _refuse
+    place: Callable[[str], str] = str
     if columns_are or is_table(path):
         columns = columns_with(path, columns_are, account_from)
         exchanges = _of_table(path, columns, passed, bad, made.duplicates)
@@ -232,15 +237,18 @@ def _read(
             raise BadInput(f"{path}: is a trace, of which nothing is skipped; leave --skip-bad out")
         trace = Trace.read(path, passed)
         made.keys, exchanges = dict(trace.header.keys), _of_trace(trace, account_from)
+        place = partial(_place_in_trace, path)
     else:
         exchanges = _of_log(path, passed, account_from, bad, made.duplicates)
-    _add(made, exchanges, rules)
+        place = partial(_place_in_log, path)
+    _add(made, exchanges, rules, place)
     if made.duplicates.same_calls:
         made.left_out[SAME_CALL] = made.duplicates.same_calls
     if not made.calls:
         why = reasons_text(dict(made.left_out.most_common(3)), "it holds none")
         account = "say with --account-from, of ranksim price import, what names the customers"
         remedy = account if NO_ACCOUNT in made.left_out else "record calls of this API"
+        remedy += made.first_unknown and f"; of no operation of it is {made.first_unknown}"
         remedy = made.first_bad or remedy
         raise BadInput(f"{path}: no call of it can be replayed ({why}); {remedy}")
     made.calls.sort(key=lambda call: call.at)
@@ -256,8 +264,16 @@ def _read(
     return made
 
 
-def _add(made: Recording, exchanges: Iterable[Exchange], rules: Sequence[RecordingRule]) -> None:
-    """Add the calls of exchanges; the first rule that fits makes up what has no body."""
+def _add(
+    made: Recording,
+    exchanges: Iterable[Exchange],
+    rules: Sequence[RecordingRule],
+    place: Callable[[str], str],
+) -> None:
+    """Add the calls of exchanges; the first rule that fits makes up what has no body.
+
+    `place` says where the exchange of an id stands.
+    """
     for exchange in exchanges:
         rule = next((r for r in rules if r.fits(exchange.method, exchange.path)), None)
         if rule is not None and parsed_object(exchange.body) is None:
@@ -270,10 +286,35 @@ def _add(made: Recording, exchanges: Iterable[Exchange], rules: Sequence[Recordi
             made.left_out[call] += 1
             if call.startswith(NO_OBJECT) and not made.first_bad:
                 made.first_bad = (
-                    f"{exchange.id}: body: expected a JSON object, found {quote(exchange.body or '')}"
+                    f"{place(exchange.id)}: body: expected a JSON object, found {quote(exchange.body or '')}"
                 )
+            if call == UNKNOWN and not made.first_unknown:
+                made.first_unknown = f"{place(exchange.id)}: {_with_nearest(exchange)}"
         else:
             made.calls.append(call)
+
+
+def _with_nearest(exchange: Exchange) -> str:
+    """Return what was called that is no operation, and which one is nearest."""
+    called = quote(f"{exchange.method} {exchange.path}")
+    name = nearest(exchange.method, exchange.path.rpartition(PREFIX)[2].removeprefix("/"))
+    if not name:
+        return f"{called}, and none is near"
+    return f"{called}; the nearest is {OPERATIONS[name].method} {PREFIX}{OPERATIONS[name].path} ({name})"
+
+
+def _place_in_log(path: Path, which: str) -> str:
+    """Return where the line of an id stands in an access log."""
+    return f"{path}:{which.removeprefix('line ')}"
+
+
+def _place_in_trace(path: Path, which: str) -> str:
+    """Return where the exchange of an id stands in a trace."""
+    for number, line in enumerate(read_raw_lines(path), 1):
+        entry = parsed_object(line.decode(errors="replace")) or {}
+        if (entry.get("kind"), entry.get("id")) == ("exchange", which):
+            return f"{path}:{number}"
+    return f"{path}: {which}"
 
 
 def _of_trace(trace: Trace, account_from: str) -> Iterator[Exchange]:
@@ -358,7 +399,7 @@ def _why_left_out(exchange: Exchange, operation: str, body: Any, declared: Trace
     if len(exchange.operations) > 1 or (exchange.surface == "graphql" and "query" in (body or {})):
         return "by a GraphQL document"
     if not operation:
-        return "of an unknown operation"
+        return UNKNOWN
     if declared and declared.environment != exchange.environment:
         return "sent where their key does not belong"
     if exchange.api_key == UNKNOWN_KEY or (not exchange.api_key and exchange.surface != "app"):
