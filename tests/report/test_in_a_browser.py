@@ -11,6 +11,7 @@ from tests.twin.facade.page import browser
 
 from ranksim.planner.study.study import Study
 from ranksim.report.page import tables_page
+from ranksim.report.tables import View
 from ranksim.twin.sim.runner import run
 from ranksim.twin.sim.scenario import Scenario
 
@@ -80,4 +81,29 @@ def test_a_link_to_an_assumption_unfolds_what_it_says(chromium: Any, tmp_path: P
     assert not tab.run("document.querySelector('details').open")
     tab.run("document.querySelector('a[href=\"#U48\"]').click()")
     tab.until("document.querySelector('details').open")
+    tab.close()
+
+
+WIDE = View(
+    "Refused", ("plan", "metric", "A", "B", "difference"), 2,
+    tuple(("pro", f"hit code {n}", "10 USD", "20 USD", "10 (9.5 to 10.5) points") for n in range(20)),
+)  # fmt: skip
+
+
+def test_rows_of_a_wide_table_are_short_on_a_phone_and_a_click_shows_all(
+    chromium: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "page.html").write_text(tables_page("A study", [], [WIDE], {}), encoding="utf-8")
+    tab = chromium.open((tmp_path / "page.html").as_uri(), 400, 800)
+    heights = "[...document.querySelectorAll('tbody tr')].map((one) => one.clientHeight)"
+    assert [height > 0 for height in tab.run(heights)] == [True] * 8 + [False] * 12
+    assert tab.run("document.querySelector('table').scrollWidth") <= 368
+    line = tab.run("parseFloat(getComputedStyle(document.querySelector('td')).lineHeight)")
+    assert max(tab.run(heights)) < 4 * line  # five cells in three lines
+    tab.click("document.querySelector('.all input')")
+    assert min(tab.run(heights)) > 0
+    tab.click("document.querySelector('.all input')")
+    tab.size(1200, 800)
+    assert min(tab.run(heights)) > 0
+    assert tab.run("document.querySelector('.all').clientHeight") == 0
     tab.close()

@@ -349,6 +349,27 @@ def test_wide_tables_stand_as_stacks_on_a_phone_and_small_ones_as_they_are() -> 
     assert '<td class="number" data-of="what it says">' in text
 
 
+def _stacks(headings: tuple[str, ...], words: int, *rows: tuple[str, ...]) -> bool:
+    return 'class="stacks"' in tables_page("A table", [], [View("One", headings, words, rows)], {})
+
+
+def test_a_table_whose_words_fold_to_a_phone_stays_a_table() -> None:
+    path = "plans.pro.quotas.keyword_brief_refreshes.limit"
+    assert not _stacks(("path", "A", "B"), 3, ("plans.free", "sold", "not sold"), (path, "50", "80"))
+    assert _stacks(("path", "A", "B"), 1, ("plans.free", "sold", "not sold"), (path, "50" * 7, "80" * 7))
+    assert not _stacks(("code", "says"), 2, ("refused", "one two three four five six seven"))
+    assert _stacks(("code", "says"), 2, ("refused", "one two three four five six seven " * 4))
+
+
+def test_rows_beyond_the_first_wait_for_a_click_on_a_phone() -> None:
+    def page(rows: int) -> str:
+        return tables_page("A table", [], [View("One", ("n",), 1, tuple((str(n),) for n in range(rows)))], {})
+
+    assert page(8).count('class="rest"') == page(8).count("<label") == 0
+    assert page(11).count('<tr class="rest">') == 3
+    assert '<label class="all"><input type="checkbox"> all 11 rows</label>' in page(11)
+
+
 def test_an_amount_in_a_column_of_words_stands_in_one_line() -> None:
     assert cell("td", "90 USD", False) == '<td class="line">90 USD</td>'
     assert cell("td", "not sold", False) == "<td>not sold</td>"

@@ -75,6 +75,11 @@ def foldable(text: str) -> str:
     return INSIDE.sub("<wbr>", INSTANT.sub(r'<span class="line">\g<0></span>', escape(text)))
 
 
+def pieces(text: str) -> str:
+    """Return text with a space wherever a page may part it."""
+    return INSIDE.sub(" ", text)
+
+
 INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T[\d:.]+Z")
 
 INSIDE = re.compile(r"(?<=[a-z][._])(?=[a-z])")

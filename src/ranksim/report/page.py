@@ -8,9 +8,9 @@ from ranksim.core.contract.facts import FACTS
 from ranksim.core.contract.register import register
 from ranksim.core.printable import LINES, printable
 from ranksim.report.assumptions import Basis, basis_lines
-from ranksim.report.mentions import foldable, named_here, on_validity, with_links
+from ranksim.report.mentions import foldable, named_here, on_validity, pieces, with_links
 from ranksim.report.readings import NO_READINGS, Readings
-from ranksim.report.tables import Row, View, bounded
+from ranksim.report.tables import Row, View, bounded, widths_within
 
 MOST_ROWS = 200
 """Rows of one table that a page shows; all are in the tables beside it."""
@@ -52,6 +52,9 @@ p { margin: .25rem 0; max-width: 50rem; }
   linear-gradient(90deg, var(--line), transparent) 0 / .8rem 100% no-repeat scroll,
   linear-gradient(-90deg, var(--line), transparent) 100% / .8rem 100% no-repeat scroll; }
 table { border-collapse: collapse; width: 100%; font-size: .8rem; }
+td.long { min-width: 9rem; }
+.wide ~ .soft { font-size: .85rem; }
+.all { display: none; }
 summary h3 { display: inline; cursor: pointer; }
 th, td { padding: .3rem .35rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top;
   overflow-wrap: normal; }
@@ -71,11 +74,16 @@ figure > svg.slim { display: none; }
   figure > svg.slim { display: block; min-width: 0; }
   th { white-space: normal; }
   .stacks thead { display: none; }
-  .stacks tr { display: block; padding: .35rem 0; border-bottom: 1px solid var(--line); }
-  .stacks td { display: flex; justify-content: space-between; gap: 1rem; padding: .1rem 0; border: 0;
-    white-space: normal; text-align: right; }
-  .stacks td::before { content: attr(data-of); color: var(--soft); text-align: left; } }
-td.long { min-width: 9rem; }
+  .plots { gap: 0; }
+  .stacks tr { display: flex; flex-wrap: wrap; column-gap: 1rem; padding: .3rem 0;
+    border-bottom: 1px solid var(--line); }
+  .stacks td { display: flex; flex: 1 1 auto; justify-content: space-between; gap: .75rem; padding: 0;
+    border: 0; white-space: normal; text-align: right; }
+  .stacks td, .stacks td.long { min-width: calc(50% - .5rem); max-width: 100%; }
+  .stacks td:first-child { flex-grow: 0; justify-content: start; min-width: 20%; font-weight: 600; }
+  .stacks td::before { content: attr(data-of); color: var(--soft); font-weight: 400; text-align: left; }
+  .wide:has(+ .all > :not(:checked)) .rest { display: none; }
+  label.all { display: block; padding: .3rem 0; color: var(--soft); font-size: .85rem; cursor: pointer; } }
 .line { white-space: nowrap; }
 pre { overflow-x: auto; padding: .75rem 1rem; background: var(--raised); border-radius: .5rem; }
 .piece { margin: .5rem 0 1rem; padding-left: .9rem; border-left: 3px solid var(--line); }
@@ -162,8 +170,8 @@ BAD, NUMBER, LONG, ONE_LINE, STACKS = (
 AMOUNT = re.compile(r"[−-]?[\d.,]+ \w+")
 """An amount with its unit, such as 90 USD."""
 
-MANY_CHARACTERS = 30
-"""Text longer than this keeps room for some words a line, however narrow the page."""
+MANY_CHARACTERS, LONG_ROOM = 30, 20
+"""Text longer than this keeps room for some words a line, however narrow the page: for so many characters."""
 
 
 def plots(drawn: Mapping[str, str], title: str) -> list[str]:
@@ -195,25 +203,50 @@ def tables_of(views: Iterable[View]) -> list[str]:
 def _rows(view: View) -> list[str]:
     stacks = _is_wide(view)
     rows = [
-        "<tr>"
+        ("<tr>" if at < FIRST_ROWS else '<tr class="rest">')
         + "".join(
             cell("td", text, index >= view.words, heading if stacks else "")
             for index, (heading, text) in enumerate(zip(view.headings, row, strict=True))
         )
         + "</tr>"
-        for row in view.rows
+        for at, row in enumerate(view.rows)
     ]
+    more = [f'<label class="all"><input type="checkbox"> all {len(rows)} rows</label>']
     note = [f'<p class="soft">{escape(view.note)}</p>'] if view.note else []
-    return [*table(view.headings, view.words, rows, stacks=stacks), *note]
+    body = table(view.headings, view.words, rows, stacks=stacks)
+    return [*body, *(more if len(rows) > FIRST_ROWS else []), *note]
 
+
+FIRST_ROWS = 8
+"""Rows of a table that stand on a phone at first; a click shows the rest."""
 
 PHONE = 48
-"""Characters of a table's row that a phone shows; of a wider table each row stands there as a stack."""
+"""Characters of a table's row that a phone shows."""
+
+MOST_LINES = 2
+"""Lines that a row may take on a phone, on average, where its text is broken between words."""
 
 
 def _is_wide(view: View) -> bool:
-    columns = zip(view.headings, *view.rows, strict=True)
-    return sum(max(map(len, column)) + 2 for column in columns) > PHONE
+    """Tell whether each row of a table stands as a stack on a phone, where it would be wide or long."""
+    columns = [_widths(view, index) for index in range(len(view.headings))]
+    spare = PHONE - sum(least + 2 for least, _ in columns)
+    if spare < 0:
+        return True
+    widths = widths_within(columns, spare)
+    lines = (
+        max(-(-len(text) // width) for text, width in zip(row, widths, strict=True)) for row in view.rows
+    )
+    return sum(lines) > MOST_LINES * len(view.rows)
+
+
+def _widths(view: View, index: int) -> tuple[int, int]:
+    """The least width of a column of a page, and its whole width, in characters."""
+    heading, cells = view.headings[index], [row[index] for row in view.rows]
+    unbroken = [text for text in cells if index >= view.words or AMOUNT.fullmatch(text)]
+    parts = " ".join(pieces(text) for text in (heading, *cells) if text not in unbroken).split()
+    room = LONG_ROOM if any(len(text) > MANY_CHARACTERS for text in cells) else 1
+    return max(room, *map(len, (*unbroken, *parts))), max(room, *map(len, (heading, *cells)))
 
 
 def assumptions_of(

@@ -42,7 +42,7 @@ class View:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         columns = [_widths(self, index) for index in range(len(self.headings))]
         spare = options.max_width - sum(least for least, _ in columns) - BETWEEN * len(columns)
-        yield _stacked(self, options.max_width) if spare < 0 else _table(self, _shared_out(columns, spare))
+        yield _stacked(self, options.max_width) if spare < 0 else _table(self, widths_within(columns, spare))
 
 
 BETWEEN = 2
@@ -57,7 +57,7 @@ def _widths(view: View, index: int) -> tuple[int, int]:
     return max(map(len, (*(cells if index >= view.words else ()), *words)), default=0), widest
 
 
-def _shared_out(columns: Sequence[tuple[int, int]], spare: int) -> list[int]:
+def widths_within(columns: Sequence[tuple[int, int]], spare: int) -> list[int]:
     """The width of each column: what is spare goes to whichever lacks most."""
     widths = [least for least, _ in columns]
     lacking = [widest - least for least, widest in columns]
