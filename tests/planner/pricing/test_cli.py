@@ -492,3 +492,9 @@ def test_a_comparison_wants_b_or_what_is_set() -> None:
     assert (
         err == "ranksim: --b: expected a catalogue, or what B changes of A, with --set policy.catalogue.…\n"
     )
+
+
+@pytest.mark.parametrize("path", ["plan.pro.price", "policy.plans.pro.price", "pro.price"])
+def test_a_wrong_path_is_answered_with_the_nearest(path: str) -> None:
+    code, _, err = told("back-test", str(EXAMPLES / "trace.jsonl"), "--set", f"{path}=9 USD", COLUMNS="300")
+    assert (code, "did you mean 'policy.catalogue.plans.pro.price'?" in err) == (2, True), err

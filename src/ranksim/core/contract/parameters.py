@@ -31,6 +31,9 @@ Tree: TypeAlias = dict[Part, Any]
 
 ITEM_SHAPES = (list, tuple)
 
+DEEPEST = 8
+"""Steps of the paths that are hinted at."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 NUMERIC = ("i", "u", "f", "b")
@@ -86,7 +89,7 @@ def _ends(path: str, roots: Mapping[str, BaseModel], reserved: Collection[str] =
     first, *rest = parts_of(path)
     if first not in roots:
         inside = [f"{name}.{path}" for name, root in roots.items() if first in _field_names(type(root))]
-        hint = f"did you mean {inside[0]!r}?" if inside else _hint(str(first), roots)
+        hint = f"did you mean {inside[0]!r}?" if inside else _hint(str(first), roots, path, roots)
         raise BadInput(f"no parameter {path!r}: no input {first!r}; {hint}")
     if ".".join(map(str, (first, *rest))) in reserved:
         raise BadInput(f"{path} is decided by the study, which has fields of its own for it; leave it out")
@@ -100,7 +103,7 @@ def _ends(path: str, roots: Mapping[str, BaseModel], reserved: Collection[str] =
         at = [(value, kind) for name, value, kind in steps if name == part]
         if not at:
             names = sorted({str(name) for name, _, _ in steps})
-            raise BadInput(f"no parameter {path!r}: {_missing(so_far, part, names)}")
+            raise BadInput(f"no parameter {path!r}: {_missing(so_far, part, names, path, roots)}")
         so_far = f"{so_far}.{part}"
     return at
 
@@ -245,7 +248,8 @@ def _below(value: Any, annotation: Any) -> Iterator[tuple[Part, Any, Any]]:
             for key in _keys(value, arguments[0]):
                 yield key, _part(value, key), arguments[1]
         elif origin in ITEM_SHAPES:
-            yield from ((index, item, arguments[0]) for index, item in enumerate(value or ()))
+            items = value if isinstance(value, ITEM_SHAPES) else ()  # of a union it may be of another type
+            yield from ((index, item, arguments[0]) for index, item in enumerate(items))
         elif kind in (dict, Any) and isinstance(value, Mapping):
             yield from ((key, inner, Any) for key, inner in value.items())
 
@@ -270,19 +274,43 @@ def _members(annotation: Any) -> Iterator[Any]:
 def _keys(mapping: Any, annotation: Any) -> tuple[Any, ...]:
     """The keys of a mapping, or None, and those that its type names."""
     literals = get_args(annotation) if get_origin(annotation) is Literal else ()
-    return (*(mapping or ()), *literals)
+    return (*(mapping if isinstance(mapping, Mapping) else ()), *literals)
 
 
 def _is_model(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
-def _missing(so_far: str, part: Part, names: Collection[str]) -> str:
+def _missing(
+    so_far: str, part: Part, names: Collection[str], path: str, roots: Mapping[str, BaseModel]
+) -> str:
     if not names:
         return f"{so_far} has no parts"
-    return f"{so_far} has no {part!r}; {_hint(str(part), names)}"
+    return f"{so_far} has no {part!r}; {_hint(str(part), names, path, roots)}"
 
 
-def _hint(name: str, names: Collection[str]) -> str:
-    close = get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"expected one of {', '.join(names)}"
+def _hint(name: str, names: Collection[str], path: str, roots: Mapping[str, BaseModel]) -> str:
+    """Hint at the name that comes near, else at a whole path whose end does, else at all names."""
+    near = get_close_matches(name, names, n=1)
+    if not near and not name.isdecimal():  # where an item is wrong, the rest of the path is not
+        near = _near_path(path, roots)
+    return f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(names)}"
+
+
+def _near_path(path: str, roots: Mapping[str, BaseModel]) -> list[str]:
+    """Return the path whose last steps are most like these, of those that end with the same; or nothing."""
+    parts = [str(part) for part in parts_of(path)]
+    ends = {
+        ".".join(steps[-len(parts) :]): ".".join(steps)
+        for name, root in roots.items()
+        for steps in _paths((name,), root, type(root))
+        if steps[-1] == parts[-1]
+    }
+    return [ends[end] for end in get_close_matches(".".join(parts), ends, n=1)]
+
+
+def _paths(so_far: tuple[str, ...], value: Any, kind: Any) -> Iterator[tuple[str, ...]]:
+    """Yield the steps of every path below a value of a type, as far as `DEEPEST`."""
+    for part, inner, inner_kind in _below(value, kind) if len(so_far) < DEEPEST else ():
+        yield (steps := (*so_far, str(part)))
+        yield from _paths(steps, inner, inner_kind)
