@@ -115,6 +115,21 @@ def test_a_best_that_earns_less_or_the_same_is_said_to() -> None:
     assert "never met: 90.00 USD more than the catalogue as it is." in gained("139 USD")
 
 
+def test_what_few_customers_do_not_show_is_not_known() -> None:
+    """To show a share below one in a hundred takes 299 customers of whom none meets a refusal."""
+
+    def told(customers: int, risk: float = 0.01) -> str:
+        return search(
+            columns(*[5] * customers), PLANS, {PRICE: ["139 USD"]}, risk=risk, compiled=False
+        ).sentence
+
+    few = "would meet one: whether fewer than 1 % is not known from 20 customers, since even if none of them"
+    assert f"{few} meets one that needs 299." in told(20)
+    assert told(299).endswith(" would meet one.")
+    assert "not known" not in told(20, risk=0.2)
+    assert "10.00 USD more (one customer shows no interval) than the catalogue as it is." in told(1)
+
+
 def test_who_earns_the_same_does_not_earn_less() -> None:
     # Of five briefs an allowance of 5 and one of 8 refuse none.
     for allowances in ([5, 8], [8, 5]):

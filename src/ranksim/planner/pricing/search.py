@@ -29,6 +29,7 @@ from ranksim.inference.estimate import LEVEL
 from ranksim.inference.kinds import MetricSample, interval
 from ranksim.inference.shares import chance, tail
 from ranksim.planner.fleet.rows import OUTCOMES, REFUSED, Integers
+from ranksim.planner.pricing.break_even import fewest
 from ranksim.planner.pricing.catalogues import Moves, catalogue_of, unpriced
 from ranksim.planner.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally, unstated_notes
 from ranksim.planner.pricing.columns import Columns, read_columns
@@ -126,7 +127,19 @@ class Search(DrawnAnswer):
         return (
             f"Of {many} catalogues, {best['point']} earns most with {limit} meeting a refusal that they "
             f"never met: {gain} the catalogue as it is. Of customers like these "
-            f"({best['customers']:,}), {units.write('share', *ends)} would meet one.{self._now()}"
+            f"({best['customers']:,}), {units.write('share', *ends)} would meet one"
+            f"{self._few(best['customers'])}.{self._now()}"
+        )
+
+    def _few(self, customers: int) -> str:
+        """Say that so few customers show no share below the risk, be none of them refused anything anew."""
+        least = fewest(self.risk, self.level)
+        if customers >= least:
+            return ""
+        few, limit = units.many(customers, "customer"), units.percent(self.risk)
+        return (
+            f": whether fewer than {limit} is not known from {few}, since even if none of them meets one "
+            f"that needs {least:,}"
         )
 
     def _now(self) -> str:
@@ -185,11 +198,12 @@ class Search(DrawnAnswer):
 def _gain(best: Row) -> str:
     """Say how much more, or less, the best candidate earns than."""
     ends = [end for end in (best["change_low"], best["change_high"]) if end is not None]
+    of_one = " (one customer shows no interval)" if best["customers"] == 1 else ""
     if not best["change"] and not any(ends):
         return "the same as"
     if best["change"] < 0:
-        return f"{units.write('money', -best['change'], *sorted(-end for end in ends))} less than"
-    return f"{units.write('money', best['change'], *ends)} more than"
+        return f"{units.write('money', -best['change'], *sorted(-end for end in ends))} less{of_one} than"
+    return f"{units.write('money', best['change'], *ends)} more{of_one} than"
 
 
 def _standing(row: Row, best: Row | None) -> str:
