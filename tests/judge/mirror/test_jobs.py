@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from ranksim import cli
-from ranksim.core.clock import DAY, HOUR, MINUTE, SECOND, iso
+from ranksim.core.clock import DAY, HOUR, MINUTE, SECOND, instant, iso
 from ranksim.core.contract.quantities import Distribution
 from ranksim.inference.estimate import Estimate
 from ranksim.judge.mirror.fitted import FEWEST
-from ranksim.judge.mirror.jobs import by_chance, fit_jobs, left_out, schedules, starts_of
+from ranksim.judge.mirror.jobs import by_chance, fit_jobs, left_out, schedules, starts_of, unended
 from ranksim.testing import Server
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.world import World
@@ -163,3 +163,19 @@ def test_a_mirror_of_ninety_days_runs_fits_and_prices_without_an_edit(tmp_path: 
     assert "Jobs done: " in ask("run", out / "world.yaml", "--set", "scenario.length=7d")
     assert "rank_run every 1d" in ask("capacity", "fit", "--scenario", out / "world.yaml")
     ask("price", "compare", "--scenario", out / "world.yaml", "--b", "illustrative")
+
+
+def test_of_jobs_whose_end_nobody_saw_it_is_said_what_is_known() -> None:
+    """A job is under way as far as it was seen so, no longer ago than the longest of its kind took."""
+    at = [f"2026-03-02T{hour:02}:00:00Z" for hour in range(10)]
+    ended = {"kind": "crawl", "status": "done", "created_at": at[0], "finished_at": at[2]}
+    young = {"kind": "crawl", "status": "queued", "created_at": at[8]}
+    old, lost = young | {"created_at": at[5]}, {"kind": "crawl", "created_at": at[8]}
+    other = old | {"kind": "rank_run"}  # of which no end was seen
+    now = instant(at[9])
+    (under_way,) = unended([ended, young, other], now)
+    assert under_way == "2 jobs were under way there when last seen, and not here"
+    first, unsure = unended([ended, young, old, lost], now)
+    assert first.startswith("1 job was under way")
+    assert unsure.startswith("of 2 jobs it is not known whether they have ended: no reply and no webhook")
+    assert list(unended([ended], now)) == []

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import ranksim as rs
 from ranksim import cli
 from ranksim.core.contract.located import Located
+from ranksim.core.trace import DeliveryAttempt, Trace
 from ranksim.judge.mirror.recorded import read_recorded, with_recorded
 from ranksim.judge.mirror.world import world_of
 
@@ -94,6 +95,19 @@ def test_what_a_trace_shows_besides_joins_what_was_read(recorded: Path) -> None:
     assert len(both.lists["jobs.list"]) == 100
     twin = world_of(read.reading, "there", read.now)
     assert set(twin.scenario["clients"]) == {"acme-rank_run", "acme-keyword_briefs"}
+
+
+def test_webhooks_tell_of_jobs_that_ended_as_replies_do(recorded: Path) -> None:
+    trace = Trace.read(recorded)
+    unread = [
+        each for each in trace.exchanges if not each.path.startswith("/v1/jobs") or each.method == "POST"
+    ]
+
+    def ended(deliveries: list[DeliveryAttempt]) -> int:
+        [account] = read_recorded(replace(trace, exchanges=unread, deliveries=deliveries)).reading.accounts
+        return sum(bool(job.get("finished_at")) for job in account.lists["jobs.list"])
+
+    assert (ended([]), ended(trace.deliveries)) == (0, 100)
 
 
 def test_a_twin_of_a_short_and_busy_trace_lasts_an_hour(recorded: Path) -> None:

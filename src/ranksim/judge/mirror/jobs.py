@@ -51,6 +51,34 @@ def fit_jobs(jobs: Iterable[Item]) -> dict[str, Fitted]:
     return fit_each(lengths, failures, {kind: len(each) for kind, each in lengths.items()})
 
 
+def unended(jobs: Iterable[Item], now: Micros) -> Iterator[str]:
+    """Say how many jobs were under way when last seen, and of how many nobody knows whether they ended (µs).
+
+    These were not shown after they were asked for, or that was longer ago than any job of their kind took.
+    """
+    longest: dict[str, Micros] = {}
+    waiting: list[tuple[str, str, Micros | None]] = []
+    for job in jobs:
+        kind, status = str(job.get("kind")), str(job.get("status", ""))
+        created, finished = (_instant(job.get(name)) for name in ("created_at", "finished_at"))
+        if created is not None and finished is not None:
+            longest[kind] = max(finished - created, longest.get(kind, 0))
+        elif status in ("", "queued", "running"):
+            waiting.append((kind, status, created))
+    running = sum(
+        bool(status) and (created is None or now - created <= longest.get(kind, now))
+        for kind, status, created in waiting
+    )
+    if running:
+        were = "job was" if running == 1 else "jobs were"
+        yield f"{running} {were} under way there when last seen, and not here"
+    if old := len(waiting) - running:
+        yield (
+            f"of {units.many(old, 'job')} it is not known whether they have ended: no reply and no webhook "
+            "tells, and none shows them, or they were asked for longer ago than any of the kind took"
+        )
+
+
 def by_chance(
     jobs: Iterable[Item], account: str, scheduled: Container[str], watched: tuple[Micros, Micros]
 ) -> Iterator[tuple[str, Seen]]:

@@ -10,7 +10,7 @@ from typing import Any
 from ranksim.core.clock import SECOND, Micros
 from ranksim.core.records import parsed_object
 from ranksim.core.service.operations import OPERATIONS
-from ranksim.core.trace import Exchange, Header, Trace
+from ranksim.core.trace import DeliveryAttempt, Exchange, Header, Trace
 from ranksim.judge.conformance.history.exchange_reader import route
 from ranksim.judge.mirror.listed import ListedKeywords, counted_lists
 from ranksim.judge.mirror.reading import KEYWORDS, OWNED, Item, ReadAccount, Reading, StatedAccount
@@ -79,6 +79,16 @@ class TracedAccount:
         for which, row in rows.items():
             items[which] = request | items.get(which, {}) | row
 
+    def learn_ends(self, deliveries: Iterable[DeliveryAttempt]) -> None:
+        """Take from webhooks how jobs ended that replies show."""
+        jobs = self.items.get("jobs.list", {})
+        for delivery in deliveries:
+            data = (parsed_object(delivery.body) or {}).get("data")
+            job = data.get("job") if isinstance(data, dict) else None
+            if isinstance(job, dict) and job.get("finished_at") and str(job.get("id")) in jobs:
+                ended = {name: job[name] for name in ("status", "finished_at") if name in job}
+                jobs[str(job["id"])] |= ended
+
     def _drop(self, which: str) -> None:
         """Forget what was deleted, and the keywords of a list or a domain that was."""
         self.named.domains.pop(which, None)
@@ -129,6 +139,8 @@ def read_recorded(source: Path | Trace, stated: StatedAccount | None = None) -> 
         if (owner := owners.get(key)) is not None:
             bound = trace.header.keys[key].domain_id if key in trace.header.keys else None
             traced.setdefault(owner, TracedAccount(owner)).learn(exchange, operation, bound)
+    for each in traced.values():
+        each.learn_ends(trace.deliveries)
     singles = {owner for owner, each in traced.items() if each.singles}
     lacking = set() if stated is None else traced.keys() - singles
     if not (singles if stated is None else lacking):

@@ -17,7 +17,15 @@ from ranksim.core.contract.facts import SPENDING_OPERATIONS
 from ranksim.core.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.quantities import Distribution
-from ranksim.judge.mirror.jobs import by_chance, fit_jobs, jobs_fitted, left_out, schedules, starts_of
+from ranksim.judge.mirror.jobs import (
+    by_chance,
+    fit_jobs,
+    jobs_fitted,
+    left_out,
+    schedules,
+    starts_of,
+    unended,
+)
 from ranksim.judge.mirror.reading import KEYWORDS, Item, ReadAccount, Reading, StatedAccount, shows_count
 from ranksim.judge.mirror.receivers import fit_receivers
 from ranksim.judge.mirror.recorded import TracedAccounts, mixes
@@ -264,10 +272,7 @@ def _account(
     account["used"] = _used(usage, read.single("slots.get"))
     jobs = read.lists.get("jobs.list", [])
     account["used"]["cooldowns"] = list(_cooldowns(jobs, hosts, terms["cooldowns"], now))
-    running = sum(job.get("status") in ("queued", "running") for job in jobs)
-    if running:
-        were = "job was" if running == 1 else "jobs were"
-        notes.append(f"{read.name}: {running} {were} under way there when last seen, and not here")
+    notes += (f"{read.name}: {each}" for each in unended(jobs, now))
     planned = sum(_planned(portfolio) for portfolio in tracked)
     active = read.single("slots.get").get("active")
     if isinstance(active, int) and active != planned:
