@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 from ranksim.core.clock import instant
-from ranksim.core.contract.parameters import check_unit, parts_of, tree_of
+from ranksim.core.contract.parameters import check_unit, parts_of, present_value, tree_of
 from ranksim.core.contract.plans import Plan
 from ranksim.core.errors import BadInput
 from ranksim.planner.study.engines import Worlds
+from ranksim.planner.study.study import Study
 from ranksim.twin.sim.receivers import ReceiverSpec
 from ranksim.twin.sim.scenario import Scenario
 
@@ -33,6 +34,18 @@ receivers:
 )
 WORLDS = Worlds(SCENARIO)
 PRO = "policy.catalogue.plans.pro"
+
+
+DRAWN = {
+    "scenario.pools.rank_run.capacity": 4,
+    "scenario.pools.rank_run.duration": {"lognormal": {"median": "4m", "sigma": 0.5}},
+    "scenario.receivers.erp.latency": {"uniform": {"low": "1s", "high": "3s"}},
+    "scenario.receivers.erp.mtbf": {"empirical": ["1h", "3h"]},
+    "scenario.receivers.erp.mttr": "1h",
+    "policy.catalogue.job_durations.crawl": {"exponential": {"mean": "9m"}},
+    "scenario.faults": [{"operation": "jobs.list", "latency": {"exponential": {"mean": "1s"}}}],
+}
+"""Distributions of each kind, in a scenario, in its policy and in an item of a list."""
 
 
 def plan(built: Scenario) -> Plan:
@@ -100,6 +113,65 @@ def test_a_parameter_is_set(path: str, value: Any, holds: Any) -> None:
     assert not holds(SCENARIO)
     assert built.clients.keys() == SCENARIO.clients.keys()
     assert WORLDS.meaning(built) != WORLDS.meaning(SCENARIO)
+
+
+def written(built: Scenario, path: str) -> Any:
+    return present_value(path, built.roots).model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    ("path", "part", "value", "whole"),
+    [
+        ("pools.rank_run.duration", "lognormal.median", "6m", {"lognormal": {"median": "6m", "sigma": 0.5}}),
+        ("pools.rank_run.duration", "lognormal.sigma", 1, {"lognormal": {"median": "4m", "sigma": 1.0}}),
+        ("pools.rank_run.duration", "exponential.mean", "6m", {"exponential": {"mean": "6m"}}),
+        ("pools.rank_run.duration", "constant", timedelta(minutes=5), "5m"),
+        ("receivers.erp.latency", "uniform.high", "5s", {"uniform": {"low": "1s", "high": "5s"}}),
+        ("receivers.erp.mtbf", "empirical[0]", "2h", {"empirical": ["2h", "3h"]}),
+        ("receivers.erp.mttr", "exponential.mean", "2h", {"exponential": {"mean": "2h"}}),
+        ("catalogue.job_durations.crawl", "exponential.mean", "1h", {"exponential": {"mean": "1h"}}),
+        ("faults[0].latency", "exponential.mean", "2s", {"exponential": {"mean": "2s"}}),
+    ],
+)
+def test_a_number_of_a_distribution_is_set(path: str, part: str, value: Any, whole: Any) -> None:
+    path = f"{'policy' if path.startswith('catalogue') else 'scenario'}.{path}"
+    scenario = SCENARIO.changed(DRAWN)
+    changed = as_from_a_file(scenario, f"{path}.{part}", value)
+    assert written(changed, path) == whole
+    others = DRAWN.keys() - {path, "scenario.faults", "scenario.pools.rank_run.capacity"}
+    assert all(written(changed, other) == written(scenario, other) for other in others)
+
+
+def as_from_a_file(scenario: Scenario, path: str, value: Any) -> Scenario:
+    check_unit(path, value, scenario.roots)
+    return scenario.changed({path: value})
+
+
+def test_another_kind_of_distribution_takes_all_its_numbers() -> None:
+    latency = "scenario.receivers.erp.latency"
+    both = SCENARIO.changed({f"{latency}.uniform.low": "1s", f"{latency}.uniform.high": "2s"})
+    assert written(both, latency) == {"uniform": {"low": "1s", "high": "2s"}}
+    with pytest.raises(BadInput, match=r"receivers\.erp\.latency: uniform takes low and high"):
+        SCENARIO.changed({f"{latency}.uniform.low": "1s"})
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("exponential.mean", 6, "write a duration such as '1h30m' or '250ms', found 6"),
+        ("exponential", 6, "expected the path of one of its fields, .mean; found 6"),
+        ("exponential.median", "6m", "exponential has no 'median'; did you mean 'mean'?"),
+        ("gamma.mean", "6m", "no 'gamma'; did you mean 'scenario.pools.rank_run.duration.exponential.mean'?"),
+        ("exponential.mean", "6 parsecs", "6 parsecs"),
+        ("exponential.mean", "-6m", "none is negative"),
+        ("lognormal.sigma", 30, "sigma is a number from 0 to 20"),
+    ],
+)
+def test_a_number_of_a_distribution_is_checked(part: str, value: Any, message: str) -> None:
+    scenario, path = SCENARIO.changed(DRAWN), f"scenario.pools.rank_run.duration.{part}"
+    with pytest.raises(BadInput, match=r".") as caught:
+        as_from_a_file(scenario, path, value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [np.datetime64("NaT"), np.timedelta64("NaT"), pd.NaT])
@@ -193,3 +265,11 @@ def test_a_number_in_place_of_fields_is_told_which_there_are() -> None:
 def test_points_that_mean_the_same_are_the_same() -> None:
     one, other = (WORLDS.build({"scenario.length": length}) for length in ("1d", "24h"))
     assert WORLDS.meaning(one) == WORLDS.meaning(other) == WORLDS.meaning(SCENARIO)
+
+
+def test_a_study_is_over_a_number_of_a_distribution() -> None:
+    scenario = SCENARIO.changed({"scenario.pools.rank_run.capacity": 1, "scenario.length": "2d"})
+    path, waits = "scenario.pools.rank_run.duration.exponential.mean", "jobs.rank_run.wait.max"
+    result = Study.of(scenario, factors={path: ["1s", "2h"]}, measure=[waits], replications=2).run()
+    short, long = (result.values(point, waits) for point in result.points)
+    assert all(a is not None and b is not None and a < b for a, b in zip(short, long, strict=True))

@@ -78,8 +78,9 @@ def check_unit(path: str, value: Any, roots: Mapping[str, BaseModel]) -> None:
             mistakes += [each["ctx"]["error"] for each in error.errors() if each["type"] == "value_error"]
     if mistakes:
         raise BadInput(str(mistakes[0]))
-    fields = [set(kind.model_fields) for _, kind in ends if _is_model(kind)]
-    if fields and len(fields) == len(ends):
+    kinds = [member for _, kind in ends for member in _members(kind)]
+    fields = [set(kind.model_fields) for kind in kinds if _is_model(kind)]
+    if fields and len(fields) == len(kinds):
         each = ", ".join(sorted(f".{name}" for name in set.intersection(*fields)))
         raise BadInput(f"expected the path of one of its fields, {each}; found {value!r}")
 
@@ -158,6 +159,8 @@ def _over(old: Any, tree: Any) -> Any:
         return tree.value
     if isinstance(old, ITEM_SHAPES):
         return laid(old, tree)
+    if isinstance(old, Atomic):
+        return {part: _over(_part(old, part), inner) for part, inner in tree.items()}
     return _plain(old) | {part: _over(_part(old, part), inner) for part, inner in tree.items()}
 
 
@@ -170,6 +173,8 @@ def _plain(value: Any) -> Any:
 
 
 def _part(value: Any, part: Part) -> Any:
+    if isinstance(value, Atomic):
+        value = value.written_as()
     if isinstance(value, BaseModel):
         return getattr(value, _field_names(type(value)).get(part, ""), None)
     if isinstance(value, Mapping):
@@ -192,11 +197,13 @@ def merged(old: Any, new: Any, *, every: bool = False) -> Any:
     """
     if isinstance(new, list | tuple):
         return tuple(merged(None, item, every=every) for item in new)
-    if not isinstance(new, Mapping) or isinstance(old, Atomic):
+    if not isinstance(new, Mapping):
         return as_in_files(new)
     present: Mapping[Any, Any] = old if isinstance(old, Mapping) else {}
     stated: Iterable[Any] = present
-    if isinstance(old, BaseModel):
+    if isinstance(old, Atomic):
+        present, stated = vars(old.written_as() or old), ()  # another kind takes the place of its own
+    elif isinstance(old, BaseModel):
         present, stated = vars(old), vars(old) if every else old.model_fields_set
     laid_over = {key: merged(present.get(key), value, every=every) for key, value in new.items()}
     return {name: present[name] for name in stated} | laid_over
@@ -238,7 +245,9 @@ def _below(value: Any, annotation: Any) -> Iterator[tuple[Part, Any, Any]]:
     """Yield what stands under a value of a type, step by step: the step, the value or None, and its type."""
     for kind in _members(annotation):
         origin, arguments = get_origin(kind), get_args(kind)
-        if _is_model(kind) and not issubclass(kind, Atomic):
+        if _is_model(kind) and issubclass(kind, Atomic):
+            yield from _below(value.written_as() if isinstance(value, kind) else None, kind.forms)
+        elif _is_model(kind):
             if value is None or isinstance(value, kind):
                 for name, field in _field_names(kind).items():
                     info = kind.model_fields[field]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from datetime import datetime
 from statistics import NormalDist
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -93,7 +93,14 @@ class Frozen(BaseModel):
 
 
 class Atomic(Frozen):
-    """Base of models that files write in short forms, and that are set as a whole, never in parts."""
+    """Base of models that files write in short forms: set as a whole, or in the parts of `written_as`."""
+
+    forms: ClassVar[type[Frozen] | None] = None
+    """The model of what files write, whose fields are the parts; None: it has no parts."""
+
+    def written_as(self) -> BaseModel | None:
+        """Return what files write of it as the model of its `forms`."""
+        return None
 
 
 def also(*forms: Mapping[str, Any]) -> ConfigDict:
@@ -143,6 +150,28 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
 }
 
 
+class _Uniform(Frozen):
+    low: Duration
+    high: Duration
+
+
+class _Exponential(Frozen):
+    mean: Duration
+
+
+class _Lognormal(Frozen):
+    median: Duration
+    sigma: float
+
+
+class _Forms(Frozen):
+    constant: Duration | None = None
+    uniform: _Uniform | None = None
+    exponential: _Exponential | None = None
+    lognormal: _Lognormal | None = None
+    empirical: tuple[Duration, ...] | None = None
+
+
 class Distribution(Atomic):
     """How long something takes: a distribution of durations, drawn through its inverse CDF.
 
@@ -153,6 +182,7 @@ class Distribution(Atomic):
     """
 
     model_config = also(TEXT, one_of(_PARAMETERS), mapping_with(constant=TEXT), mapping_with(empirical=TEXTS))
+    forms = _Forms
 
     kind: Literal["constant", "uniform", "exponential", "lognormal", "empirical"]
     durations: tuple[Duration, ...]
@@ -205,6 +235,12 @@ class Distribution(Atomic):
         if self.kind == "lognormal":
             written["sigma"] = self.sigma
         return {self.kind: written}
+
+    def written_as(self) -> BaseModel:
+        """Return what files write of it: the one field that is its kind, with its parameters."""
+        written = self.model_dump(mode="json")
+        fields = written if isinstance(written, dict) else {"constant": written}
+        return _Forms.model_validate(fields, strict=False)  # lists are tuples
 
     def at(self, u: float) -> int:
         """The duration (µs) below which a share `u` of all draws lies; 0 < u < 1."""
