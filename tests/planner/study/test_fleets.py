@@ -62,7 +62,8 @@ def test_a_parameter_is_set(path: str, value: Any, found: Callable[[Any, Any], b
         ("population.acounts", "population has no 'acounts'; did you mean 'accounts'?"),
         ("population.segments.shop.past_due", "population.segments has no 'shop'; did you mean 'shops'?"),
         ("population.segments.shops.usage.rank_run.first", "usage.rank_run has no parts"),
-        ("scenario.length", "no parameter 'scenario.length': no input 'scenario'; expected"),
+        ("scenario.length", "no input 'scenario'; did you mean 'population.length'?"),
+        ("scenario.pools", "no parameter 'scenario.pools': no input 'scenario'; expected one of "),
     ],
 )
 def test_a_parameter_that_there_is_not(path: str, message: str) -> None:

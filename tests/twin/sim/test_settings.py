@@ -135,6 +135,24 @@ def test_settings_add_up_in_order_of_time() -> None:
     assert world.scenario.pools["rank_run"].duration == scenario().pools["rank_run"].duration
 
 
+def test_a_number_of_a_distribution_is_set_by_itself() -> None:
+    """Jobs that start before take the old time, each drawn with the same numbers, those after a tenth."""
+    mean = "scenario.pools.rank_run.duration.exponential.mean"
+    drawn = Scenario.parse(BASE.replace("duration: 2m", "duration: {exponential: {mean: 20m}}"), "drawn.yaml")
+    action = {"at": "14d", "do": "set", "path": mean, "value": "2m"}
+
+    def busy(of: Scenario) -> int:
+        busy: int = run(of, replications=1).replications[0].jobs["rank_run"]["busy"]
+        return busy
+
+    def half(of: Scenario) -> int:
+        return busy(of.replace(length="14d"))
+
+    before, after = drawn, drawn.changed({mean: "2m"})
+    assert busy(drawn.replace(timeline=[action])) == half(before) + busy(after) - half(after)
+    assert half(before) == pytest.approx(10 * half(after))
+
+
 def test_what_another_action_resized_stays_so_where_something_else_is_set() -> None:
     timeline = [
         {"at": "1d", "do": "resize_pool", "pool": "rank_run", "capacity": 4},
