@@ -38,6 +38,7 @@ LEFT_OUT = {
     r"--scheduler tcp://": "wants a Dask cluster; tests/planner/study/test_cluster.py has one",
     r"ranksim check --target": "wants a target file of the reader's; tests/judge/check has the command",
     r"--scenario twin/": "wants an account that tracks something; tests/judge/mirror asks these of one",
+    r"import browser\.har ": "wants recordings of the reader's; tests/test_har.py reads such files",
     r"^ranksim serve resend ": "wants an id; tests/twin/facade/control/test_webhooks_by_hand.py has one",
     r"--expect-workers|--worker\b": "wants two processes; tests/judge/load/test_distributed.py has them",
 }
@@ -46,7 +47,7 @@ SHORTENED = [
     (r"-t 5m", "-t 5s"),
     (r"-u 200?\b", "-u 3"),
     (r"--replications \d+", "--replications 4"),
-    (r"ranksim check (?!.*--target)", "ranksim check --time 1m --only paging "),
+    (r"ranksim check (?!load |tidy |.*--target)", "ranksim check --time 1m --only paging "),
     (r"pytest (scenarios -m heavy|-m heavy tests/coverage)", r"pytest \1 --collect-only"),
 ]
 SERVES = re.compile(r"^ranksim (serve\b(?!.*--check)|receive\b)|^curl -N\b|^locust (?!.*--headless)")
