@@ -36,10 +36,10 @@ PAGES = [
 LEFT_OUT = {
     r"^python3 -m venv ": "the README's two commands: the first makes this environment, the gate runs both",
     r"--scheduler tcp://": "wants a Dask cluster; tests/planner/study/test_cluster.py has one",
-    r"ranksim check (load )?--target": "wants a target file of the reader's; tests/judge/check has the command",
+    r"--target (deployment|production)\.yaml": "wants a target file; tests/judge/check has the command",
     r"--scenario twin/": "wants an account that tracks something; tests/judge/mirror asks these of one",
-    r"^ranksim limits https?:": "wants somebody else's API; tests/judge/limits has some",
-    r"^ranksim trace record |\brecorded\b": "wants an application that calls meanwhile; tests/judge/load has the command",
+    r"^ranksim limits ": "wants somebody else's API; tests/judge/limits has some",
+    r"^ranksim trace record |\brecorded\b": "wants an application that calls; tests/judge/load has it",
     r"import browser\.har ": "wants recordings of the reader's; tests/test_har.py reads such files",
     r"^ranksim serve resend ": "wants an id; tests/twin/facade/control/test_webhooks_by_hand.py has one",
     r"--expect-workers|--worker\b": "wants two processes; tests/judge/load/test_distributed.py has them",
@@ -52,7 +52,9 @@ SHORTENED = [
     (r"ranksim check (?!load |tidy |.*--target)", "ranksim check --time 1m --only paging "),
     (r"pytest (scenarios -m heavy|-m heavy tests/coverage)", r"pytest \1 --collect-only"),
 ]
-SERVES = re.compile(r"^ranksim (serve\b(?! (state|trigger|resend)\b|.*--check)|receive\b)|^curl -N\b|^locust (?!.*--headless)")
+SERVES = re.compile(
+    r"^ranksim (serve\b(?! (state|trigger|resend)\b|.*--check)|receive\b)|^curl -N\b|^locust (?!.*--headless)"
+)
 """Commands that go on until they are stopped; they run until they say something, and must end well."""
 
 JUDGES = re.compile(r"^ranksim compare\b|^(RANKSIM_KEY=\S+ )?ranksim check\b")
