@@ -31,7 +31,8 @@ class ExpectationVerdict:
     """Whether one expectation of the scenario holds, and a sentence that says what was found.
 
     `metric` is what it is about, `found` its value with its interval, `label` what stands below that value,
-    and `statement` the sentence of both, where they are known.
+    `statement` the sentence of both, and `stated` the expectation as a scenario writes it, where they are
+    known.
     """
 
     holds: bool
@@ -40,6 +41,7 @@ class ExpectationVerdict:
     found: str = field(default="", compare=False)
     label: str = field(default="", compare=False)
     statement: str = field(default="", compare=False)
+    stated: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,24 @@ def expect(text: Any, **fields: Any) -> Expectation:
     return Expectation.model_validate({"metric": text, **fields} if fields else text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "refusals.total <= 10",
+        "refusals.total < 5.5",
+        "refusals.total != 0",
+        "jobs.crawl.wait.max == 10m",
+        "1 <= refusals.total < 5",
+        "1 < refusals.total <= 5",
+        "5m <= jobs.crawl.wait.max <= 1h30m",
+        "spend.acme.spent >= 15 USD",
+        "jobs.crawl.wait.within.10m > 0.95",
+    ],
+)
+def test_an_expectation_writes_itself_as_it_is_read(text: str) -> None:
+    assert str(expect(text)) == text
+
+
 def result(
     *refusals: int, wait: Sequence[int] = (), spend: int = 0, disabled_at: int | None = None
 ) -> Result:

@@ -25,6 +25,8 @@ SIGNS = {
 }  # fmt: skip
 FLOORS = {"<=": "at_least", "<": "more_than"}
 """What LOW says of a metric by the sign between them, as in 1 <= METRIC < 5."""
+_SIGN_BEFORE = {bound: sign for sign, bound in FLOORS.items()}
+_SIGN_BEHIND = {bound: sign for sign, bound in reversed(SIGNS.items())}
 PAIRS = [[low, high] for low in ("at_least", "more_than") for high in ("at_most", "less_than")]
 """The bounds that go together."""
 BOUNDS = ("equals", "other_than", "at_least", "more_than", "at_most", "less_than", "between")
@@ -113,6 +115,15 @@ class Expectation(Frozen):
             elif value is not None:
                 written[bound] = self._written(value)
         return written if self.hold == "mean" else written | {"hold": self.hold}
+
+    def __str__(self) -> str:
+        written = {bound: value for bound, value in self._write().items() if bound in BOUNDS}
+        if self.between is not None:
+            low, high = written["between"]
+            return f"{low} <= {self.metric} <= {high}"
+        *floors, (bound, high) = written.items()
+        before = "".join(f"{low} {_SIGN_BEFORE[floor]} " for floor, low in floors)
+        return f"{before}{self.metric} {_SIGN_BEHIND[bound]} {high}"
 
     def _written(self, value: Number) -> Number | str:
         write = WRITERS.get(self._unit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from ranksim.core.version import VERSION
@@ -45,10 +46,7 @@ def heading_of(scenario: Scenario, result: Headed, command: str = "") -> Heading
         seed=result.seed,
         version=VERSION,
         policy=scenario.policy.name,
-        verdicts=tuple(
-            verdict_words(finding.passed, finding.text, finding.expectation.metric, _judged(finding, result))
-            for finding in judge_expectations(scenario.expect, result)
-        ),
+        verdicts=tuple(_verdict(finding, result) for finding in judge_expectations(scenario.expect, result)),
         notes=tuple(text for text in result.notes if text not in made_up_note(scenario)),
         made_up=made_up_note(scenario),
         overrides=overrides(scenario.policy),
@@ -60,6 +58,12 @@ def heading_of(scenario: Scenario, result: Headed, command: str = "") -> Heading
         invoice=_invoice(scenario),
         plans={name: account.plan for name, account in scenario.accounts.items()},
     )
+
+
+def _verdict(finding: ExpectationResult, result: Headed) -> ExpectationVerdict:
+    expectation, value = finding.expectation, _judged(finding, result)
+    verdict = verdict_words(finding.passed, finding.text, expectation.metric, value)
+    return replace(verdict, stated=str(expectation))
 
 
 def verdict_words(holds: bool, text: str, metric: str, value: str) -> ExpectationVerdict:

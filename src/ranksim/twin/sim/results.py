@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from ranksim.report.heading import Heading
     from ranksim.report.progress import Tell
+    from ranksim.twin.sim.expectations import Expectation
     from ranksim.twin.sim.scenario import Scenario
     from ranksim.twin.sim.why.explanation import Why
 
@@ -159,19 +160,26 @@ class Result:
 
         return run_page(self.heading, self.tables, _drawing().svgs(self.tables) if plots else {})
 
-    def why(self, asked: str, futures: int = 20, progress: Tell | None = None) -> Why:
+    def why(
+        self,
+        asked: str | Expectation | ExpectationVerdict,
+        futures: int = 20,
+        progress: Tell | None = None,
+        max_worlds: int | None = None,
+    ) -> Why:
         """Tell when something became inevitable, and the change that would have prevented it.
 
         `asked` is a metric that only grows, such as refusals.slot_limit_exceeded, which asks for the first,
-        or a metric and a bound, `jobs.rank_run.wait.max > 10m`; the first replication that shows it is looked
-        at. `futures` other futures of each moment and other worlds of each change are tried. `progress` is
-        told how many worlds have been run; without it a notebook shows that. Raises BadInput where it did
-        not happen, and for a result from JSON alone.
+        or a metric and a bound, `jobs.rank_run.wait.max > 10m`, or one of `expectations`, which asks why it
+        fails; the first replication that shows it is looked at. `futures` other futures of each moment and
+        other worlds of each change are tried, in about `max_worlds` worlds at most. `progress` is told how
+        many worlds have been run; without it a notebook shows that. Raises BadInput where it did not happen,
+        and for a result from JSON alone.
         """
         from ranksim.twin.sim.why.answer import why  # most results are asked for numbers alone
 
         seeds = [replication.seed for replication in self.replications]
-        return why(self._its_scenario(), seeds, asked, futures, progress)
+        return why(self._its_scenario(), seeds, asked, futures, progress, max_worlds)
 
     # Numbers
 

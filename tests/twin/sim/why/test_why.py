@@ -13,6 +13,7 @@ from ranksim.core.service.calls import Call, Reply
 from ranksim.inference.shares import chance
 from ranksim.planner.study.engines import Worlds as StudyWorlds
 from ranksim.report.progress import nobody
+from ranksim.twin.sim.expectations import Expectation
 from ranksim.twin.sim.runner import run
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.statistics import ReplicationTally
@@ -501,6 +502,34 @@ def test_what_cannot_be_asked(text: str, sentence: str) -> None:
 )
 def test_of_an_expectation_it_is_asked_why_it_fails(expected: str, question: str) -> None:
     assert Question.parse(expected) == Question.parse(question)
+    assert Question.parse(Expectation.model_validate(expected)) == Question.parse(question)
+    result = run(Scenario.parse(DOWN).replace(expect=[expected]))
+    assert Question.parse(result.expectations[0]) == Question.parse(question)
+
+
+@pytest.mark.parametrize(
+    ("expected", "sentence"),
+    [
+        ("refusals.total < 5", "why 'refusals.total < 5': expected METRIC or METRIC > VALUE"),
+        ("refusals.total >= 5", "why 'refusals.total >= 5': expected METRIC or METRIC > VALUE"),
+        (
+            "jobs.crawl.wait.within.10m >= 0.95",
+            "ask for the first that waits longer, jobs.crawl.wait.max > 10m",
+        ),
+    ],
+)
+def test_an_expectation_is_refused_as_its_text_is(expected: str, sentence: str) -> None:
+    for asked in (expected, Expectation.model_validate(expected)):
+        with pytest.raises(BadInput, match=sentence):
+            Question.parse(asked)
+
+
+def test_a_result_is_asked_why_its_expectation_fails_in_few_worlds() -> None:
+    result = run(Scenario.parse(DOWN).replace(expect=["endpoints.erp.lost <= 15"]))
+    answer = result.why(result.expectations[0], max_worlds=1)
+    assert answer.question == "endpoints.erp.lost > 15"
+    assert answer.worlds < 40
+    assert answer.untried
 
 
 def test_what_did_not_happen_has_no_reason() -> None:

@@ -12,7 +12,9 @@ from ranksim.core.service.operations import is_read_only
 from ranksim.inference.estimate import LEVEL, Estimate
 from ranksim.inference.paired_shares import fewest_gained, is_gain
 from ranksim.report import units
+from ranksim.report.heading import ExpectationVerdict
 from ranksim.report.progress import Tell, noted
+from ranksim.twin.sim.expectations import Expectation
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.timeline import OfReceiver, ResizePool, Set
 from ranksim.twin.sim.why.changes import Knob, knobs, monthly_invoice, study_path
@@ -60,24 +62,24 @@ class _Turn(NamedTuple):
 def why(
     scenario: Scenario,
     seeds: Sequence[int],
-    metric: str,
+    about: str | Expectation | ExpectationVerdict,
     futures: int = FUTURES,
     progress: Tell | None = None,
     max_worlds: int | None = None,
 ) -> Why:
     """Return why something happened in one of the runs of a scenario, whose seeds are `seeds`.
 
-    `metric` only grows, `refusals.slot_limit_exceeded`, or `jobs.rank_run.wait.max > 10m`. `futures` is how
-    many other futures of a moment are tried at most: half of them are enough where they agree, and never
-    fewer than ten. A change is tried in half to five times as many other worlds, by how often it happens in
-    them. `progress` is called with how many worlds have been run. After about `max_worlds` the answer says
-    what was not tried; the moment, and one change, are always looked for. Raises BadInput where it did not
-    happen.
+    `about` is a metric that only grows, `refusals.slot_limit_exceeded`, or `jobs.rank_run.wait.max > 10m`, or
+    an expectation, which asks why it fails. `futures` is how many other futures of a moment are tried at
+    most: half of them are enough where they agree, and never fewer than ten. A change is tried in half to
+    five times as many other worlds, by how often it happens in them. `progress` is called with how many
+    worlds have been run. After about `max_worlds` the answer says what was not tried; the moment, and one
+    change, are always looked for. Raises BadInput where it did not happen.
     """
     for name, number in (("futures", futures), ("max_worlds", 1 if max_worlds is None else max_worlds)):
         if number < 1:
             raise BadInput(f"{name}: expected at least 1, found {number}")
-    question = Question.parse(metric)
+    question = Question.parse(about)
     with noted("asking why", progress) as tell:
         return _answered(scenario, seeds, Rerunner(question, tell, max_worlds), futures)
 

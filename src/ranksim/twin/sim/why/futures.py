@@ -23,9 +23,10 @@ from ranksim.core.service.events import (
     ServiceEvent,
 )
 from ranksim.report import units
+from ranksim.report.heading import ExpectationVerdict
 from ranksim.report.progress import Tell
 from ranksim.twin.sim.drawn import is_drawn
-from ranksim.twin.sim.expectations import READERS, write_number
+from ranksim.twin.sim.expectations import READERS, Expectation, write_number
 from ranksim.twin.sim.metric_families import LOST, REFUSING
 from ranksim.twin.sim.metrics import WITHIN, check_name, scalars, unit_of
 from ranksim.twin.sim.replication import Replication
@@ -38,7 +39,10 @@ from ranksim.twin.sim.world import Fork, World
 SHRINKS = ("active", "held", "used", "pending", "mean_waiting")
 """Counts that may fall again, so that there is no first moment from which on they are too high."""
 
-_ASKED = re.compile(r"([^\s<>=]+)(?:\s*(?:>|<=|==(?=\s*0$))\s*(.+))?")
+FORM = "METRIC or METRIC > VALUE, such as refusals.slot_limit_exceeded"
+"""What is asked, in words."""
+
+_ASKED = re.compile(r"([^\s<>=]+)(?:\s*(?:>(?!=)|<=|==(?=\s*0$))\s*(.+))?")
 _WITHIN = re.compile(rf"(\S+?){re.escape(WITHIN)}(\w+).*")
 
 
@@ -50,12 +54,13 @@ class Question:
     bound: float = 0
 
     @classmethod
-    def parse(cls, text: str) -> Question:
+    def parse(cls, about: str | Expectation | ExpectationVerdict) -> Question:
         """Read `METRIC`, which asks whether there is any, or `METRIC > VALUE`. Raises BadInput.
 
-        An expectation, `METRIC <= VALUE` or `METRIC == 0`, asks why it fails.
+        An expectation, `METRIC <= VALUE` or `METRIC == 0`, asks why it fails, also one of a result.
         """
-        check_kind("why", text, str, "METRIC or METRIC > VALUE, such as refusals.slot_limit_exceeded")
+        check_kind("why", about, str | Expectation | ExpectationVerdict, FORM)
+        text = about.stated if isinstance(about, ExpectationVerdict) else str(about)
         if share := _WITHIN.fullmatch(text.strip()):
             waits = "{}.wait.max > {}".format(*share.groups())
             raise BadInput(
@@ -64,9 +69,7 @@ class Question:
             )
         match = _ASKED.fullmatch(text.strip())
         if match is None:
-            raise BadInput(
-                f"why {text!r}: expected METRIC or METRIC > VALUE, such as refusals.slot_limit_exceeded"
-            )
+            raise BadInput(f"why {text!r}: expected {FORM}")
         metric, bound = match.groups()
         read_at("why", check_name, metric)
         if not _grows(metric):
