@@ -69,7 +69,7 @@ def test_json_and_files(place: Path) -> None:
     assert [row["replications"] for row in json.loads(out)["tables"]["points"]] == [3] * 4
     assert json.loads(out)["tables"]["goals"][0]["answer"] == 4
     assert {path.stem for path in (place / "results" / "tables").iterdir()} == {
-        *("points", "differences", "goals", "candidates"),
+        *("points", "effects", "differences", "goals", "candidates"),
     }
     assert {path.suffix for path in (place / "results" / "plots").iterdir()} == {".png"}
     page = (place / "results" / "page.html").read_text()

@@ -190,6 +190,30 @@ def present_value(path: str, roots: Mapping[str, BaseModel]) -> Any:
     return reduce(_part, rest, roots[str(first)])
 
 
+def written_value(path: str, roots: Mapping[str, BaseModel]) -> Any:
+    """Return what a path leads to now as files write it, None where to nothing, to several or to parts.
+
+    `roots` are the inputs by name. Raises BadInput for a path that leads nowhere.
+    """
+    if path in PLANS:
+        names = set(_plans(roots[path.partition(".")[0]]))
+        return names.pop() if len(names) == 1 else None
+    values = [
+        TypeAdapter(kind).dump_python(value, mode="json")
+        for value, kind in _ends(path, roots)
+        if value is not None and (isinstance(value, Atomic) or not isinstance(value, BaseModel))
+    ]
+    return next(iter(values), None)
+
+
+def _plans(root: Any) -> Iterator[str]:
+    """Yield the plans of the accounts of a scenario, or of the segments of a population."""
+    for segment in getattr(root, "segments", {}).values():
+        yield from segment.plans
+    if isinstance(accounts := getattr(root, "accounts", None), Mapping):
+        yield from (account.plan for account in accounts.values())
+
+
 def merged(old: Any, new: Any, *, every: bool = False) -> Any:
     """Lay `new` over `old`, in the form that strict validation takes: tuples, and only what was set.
 

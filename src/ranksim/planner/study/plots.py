@@ -11,6 +11,7 @@ from ranksim.core.clock import HOUR, MILLISECOND, MINUTE, SECOND
 from ranksim.core.errors import BadInput
 from ranksim.core.money import MICRO_USD
 from ranksim.planner.study.condition import MetricCondition
+from ranksim.planner.study.presentation import effect_words, has_averages
 from ranksim.planner.study.spec import CheckedSpec
 from ranksim.report import units
 from ranksim.report.figure import BLUE, COLOURS, GREY, INK, VERMILLION, new_figure, or_value, separated, title
@@ -57,7 +58,8 @@ def filled_plots(tables: Tables) -> dict[str, tuple[str, str | None, list[Row]]]
     What answers a question comes before what it was found by.
     """
     plots = {}
-    for name in ("candidates", "differences", "tornado", "sobol", "points"):
+    effects = ["effects"] if has_averages(tables) else []
+    for name in ("candidates", *effects, "differences", "tornado", "sobol", "points"):
         metrics: dict[str | None, list[Row]] = {}
         for row in tables[name]:
             metrics.setdefault(row.get("metric"), []).append(row)
@@ -77,6 +79,23 @@ def _points(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     least, most = (units.write(row["unit"], row["mean"]) for row in ends)
     where = f"{ends[0]['point']}, {most} at {ends[1]['point']}" if least != most else "every point"
     _titled(ax, f"{rows[0]['metric']}: {least} at {where}")
+
+
+def _effects(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
+    """The mean at each value, those of a parameter joined, that of the greatest swing on top."""
+    names = [f"{_short(row['parameter'])}={row['value']}" for row in rows]
+    _whiskers(ax, names, rows, "mean", rows[0]["unit"], f"mean {rows[0]['metric']}")
+    size, _ = _scale(rows[0]["unit"], rows, "mean")
+    places = {id(row): place for place, row in enumerate(reversed(rows))}
+    for number, parameter in enumerate(dict.fromkeys(row["parameter"] for row in rows)):
+        of = [row for row in rows if row["parameter"] == parameter]
+        drawn = [row for row in of if row["mean"] is not None]
+        at = [row["mean"] / size for row in drawn], [places[id(row)] for row in drawn]
+        ax.plot(*at, color=BLUE, linewidth=1, alpha=0.5)
+        if number:
+            ax.axhline(places[id(of[0])] + 0.5, color=GREY, linewidth=0.5)
+    words = effect_words(rows, _short(rows[0]["parameter"]), rows[0]["metric"])
+    _titled(ax, f"{words[0].upper()}{words[1:]}" if words.startswith(("no ", "it ")) else words)
 
 
 def _comparisons(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
@@ -196,6 +215,7 @@ def _sobol(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
 
 PLOTS: dict[str, Callable[[CheckedSpec, Sequence[Row], Axes], None]] = {
     "points": _points,
+    "effects": _effects,
     "differences": _comparisons,
     "candidates": _candidates,
     "tornado": _tornado,

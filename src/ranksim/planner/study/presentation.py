@@ -40,6 +40,17 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
                 *("difference", "difference_unit", "low", "high", "gain", "gain_low", "gain_high", "pairs"),
             ),
         ),
+        "effects": TableSpec(
+            {**dict.fromkeys(("metric", "parameter", "value"), "text"), "mean": "", "most_apart": "value"},
+            others=dict.fromkeys(("low", "high", "swing", "swing_low", "swing_high"), ""),
+            headings={"most_apart": "swing"},
+            title="Main effects",
+            main="mean",
+            columns=(
+                *("metric", "unit", "parameter", "value", "points", "replications", "mean", "low", "high"),
+                *("swing", "swing_low", "swing_high"),
+            ),
+        ),
         "goals": TableSpec(
             dict.fromkeys(("point", "answer", "status", "text"), "text"),
             headings={"text": "why"},
@@ -82,8 +93,10 @@ are too few replications, and an index's where the parameter changes nothing. Du
 shares are fractions of 1, and so are their differences. In `differences` B is the `point`, A what it is held
 `against`; `a` and `b` are their means, and the `difference` is b − a."""
 
-ANSWERING = ("goals", "differences", "tornado")
-"""Of these the first that has rows is the table that answers, as `study_sentence` says; else `points` is."""
+EFFECTS = (
+    "The mean over all combinations of the other parameters, paired by seed; the swing is the difference of "
+    "the two values of a parameter that lie farthest apart."
+)
 
 COMPARED = (
     "On common random numbers. So many times more runs on independent ones would give the same interval; "
@@ -122,6 +135,24 @@ def _question(study: CheckedSpec) -> str:
     return f"What is {metrics} for each of {', '.join(spec.variants)}?" if spec.variants else ""
 
 
+def answering(study: CheckedSpec, tables: Tables) -> str:
+    """Return the name of the table that answers, as `study_sentence` says it.
+
+    Main effects do where they are averages, unless a baseline is named to compare with.
+    """
+    if tables["goals"]:
+        return "goals"
+    if has_averages(tables) and not study.spec.baseline:
+        return "effects"
+    return next((name for name in ("differences", "tornado") if tables[name]), "points")
+
+
+def has_averages(tables: Tables) -> bool:
+    """Return whether effects of several parameters are averages: else comparisons and points show them."""
+    effects = tables["effects"]
+    return len({row["parameter"] for row in effects}) > 1 and any(row["points"] > 1 for row in effects)
+
+
 def study_sentence(study: CheckedSpec, tables: Tables) -> str:
     """Return what a study found, in a sentence."""
     spec = study.spec
@@ -132,16 +163,41 @@ def study_sentence(study: CheckedSpec, tables: Tables) -> str:
         several = len(goals) > 1
         answers = (f"{row['point']}: " * several + units.text(row["answer"]) for row in goals)
         return f"The {sought} is {'; '.join(answers)}."
-    if rows := tables["differences"]:
+    answer = answering(study, tables)
+    if answer == "effects":
+        rows = [row for row in tables["effects"] if row["metric"] == tables["effects"][0]["metric"]]
+        what, moved = parameter_words(rows[0]["parameter"]), metric_words(rows[0]["metric"])
+        words = effect_words(rows, f"of all, the {what}", f"the {moved}")
+        return f"{words[0].upper()}{words[1:]}."
+    if answer == "differences":
+        rows = tables["differences"]
         of_first = [row for row in rows if row["metric"] == rows[0]["metric"]]
         return _of_comparison(max(of_first, key=lambda row: abs(row["difference"] or 0)))
-    if tables["tornado"]:
+    if answer == "tornado":
         most = max(tables["tornado"], key=lambda row: row["swing"] or 0)
         ends = " and ".join(most[f"{end}_value"] for end in ("low", "high"))
         swing = units.write(units.difference_of(most["unit"]), most["swing"])
         what, moved = parameter_words(most["parameter"]), metric_words(most["metric"])
         return f"Of all, the {what} moves the {moved} most: by {swing} between {ends}."
     return _of_points([row for row in tables["points"] if row["mean"] is not None])
+
+
+def effect_words(rows: Sequence[Row], parameter: str, metric: str) -> str:
+    """Say that a parameter moves a metric most, both in words, of the main effects on that metric."""
+    most = rows[0]["swing"], rows[0]["swing_low"]
+    if not most[0]:
+        return f"no parameter moves {metric}"
+    if most[1] is not None and most[1] <= 0:
+        return f"it is not sure that any parameter moves {metric}"
+    means = [row for row in rows if row["parameter"] == rows[0]["parameter"] and row["mean"] is not None]
+    ends = {row["mean"] for row in (min(means, key=_mean), max(means, key=_mean))}
+    first, *_, last = (row for row in means if row["mean"] in ends)
+    span = (f"{units.write(row['unit'], row['mean'])} at {row['value']}" for row in (first, last))
+    return f"{parameter} moves {metric} most: {' to '.join(span)}"
+
+
+def _mean(row: Row) -> float:
+    return float(row["mean"])
 
 
 def _of_comparison(row: Row) -> str:
@@ -171,6 +227,7 @@ def study_views(study: CheckedSpec, tables: Tables) -> list[View]:
         *_goals(study, tables["goals"]),
         *_candidates(study, tables["candidates"]),
         *_points(tables["points"]),
+        *(_view("effects", map(_effect, tables["effects"]), EFFECTS) if has_averages(tables) else ()),
         *_view("quantiles", map(_quantile, tables["quantiles"])),
         *_view("differences", map(_difference, tables["differences"]), COMPARED),
         *_view("tornado", map(_changes, tables["tornado"])),
@@ -228,6 +285,11 @@ def _quantile(row: Row) -> Row:
 def _difference(row: Row) -> Row:
     gain = units.gain(row["gain"], row["gain_low"], row["gain_high"])
     return {**row, "unit": units.difference_of(row["unit"]), "gain": gain}
+
+
+def _effect(row: Row) -> Row:
+    ends = row["swing_low"], row["swing_high"]
+    return {**row, "most_apart": units.write(units.difference_of(row["unit"]), row["swing"], *ends)}
 
 
 def _changes(row: Row) -> Row:

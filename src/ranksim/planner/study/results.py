@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from ranksim.core.errors import BadInput
@@ -15,12 +16,15 @@ from ranksim.inference.ratios import relative_change
 from ranksim.planner.study import goal, presentation, sensitivity
 from ranksim.planner.study import plots as drawing
 from ranksim.planner.study.design import Point, baseline
+from ranksim.planner.study.effects import effect_rows
 from ranksim.planner.study.runs import Runs
 from ranksim.planner.study.scale import Scale
 from ranksim.planner.study.spec import CheckedSpec
+from ranksim.planner.study.values import base_values, column_of
 from ranksim.report.answer import ReadyAnswer, printed
 from ranksim.report.assumptions import Basis
 from ranksim.report.document import MetricShown, number
+from ranksim.report.frames import with_units
 from ranksim.report.heading import ExpectationVerdict
 from ranksim.report.measured import MetricComparison
 from ranksim.report.page import tables_page
@@ -62,7 +66,7 @@ class StudyResult(ReadyAnswer):
     @property
     def _answering(self) -> str:
         """The table that the sentence is of."""
-        return next((name for name in presentation.ANSWERING if self._tables[name]), "points")
+        return presentation.answering(self.study, self._tables)
 
     def __repr__(self) -> str:
         metrics = len({row["metric"] for row in self._tables["points"]})
@@ -79,12 +83,26 @@ class StudyResult(ReadyAnswer):
         return fragment(self.title, self.notes, self.views())
 
     def _frame(self, name: str, rows: Sequence[Row], integers: bool) -> pd.DataFrame:
-        """Return rows of a table as a frame; of points also a column for each parameter, under its path."""
+        """Return rows of a table as a frame; of points also a column for each parameter, under its path.
+
+        A point that leaves a parameter as it is has the value of the inputs there.
+        """
         frame = super()._frame(name, rows, integers)
-        if "settings" not in frame:
-            return frame
+        return self._with_parameters(frame, integers) if "settings" in frame else frame
+
+    def _with_parameters(self, frame: pd.DataFrame, integers: bool) -> pd.DataFrame:
         pandas = imported("pandas", "frames need pandas", "plots")
-        return frame.join(pandas.DataFrame(map(json.loads, frame["settings"]), index=frame.index))
+        settings = [json.loads(text) for text in frame["settings"]]
+        base = base_values(dict.fromkeys(chain.from_iterable(settings)), self.study.engine.roots())
+        columns, quantities = {}, {}
+        for path in base:
+            quantity, values = column_of([of.get(path, base[path]) for of in settings])
+            name = f"{path}_uusd" if quantity == "money" else path
+            columns[name], quantities[name] = values, quantity
+        parameters = pandas.DataFrame(columns, index=frame.index)
+        if not integers:
+            parameters = with_units(parameters, {name: of for name, of in quantities.items() if of})
+        return frame.join(parameters)
 
     @property
     def title(self) -> str:
@@ -178,9 +196,9 @@ class StudyResult(ReadyAnswer):
     def plot(self, name: str = "", ax: Axes | None = None, metric: str | None = None) -> Axes:
         """Draw one of `plots`, the first unless it is named, or a table that has any.
 
-        A table (`points`, `differences`, `candidates`, `tornado` or `sobol`) is drawn of its first metric
-        unless that is named; a metric alone is drawn of `points`. Raises BadInput when there is nothing to
-        draw, or no matplotlib.
+        A table (`points`, `effects`, `differences`, `candidates`, `tornado` or `sobol`) is drawn of its first
+        metric unless that is named; a metric alone is drawn of `points`. Raises BadInput when there is
+        nothing to draw, or no matplotlib.
         """
         if metric is None and name not in drawing.PLOTS:
             return super().plot(name, ax)
@@ -239,6 +257,7 @@ def make_tables(
         "points": [row for point in design for row in _point_rows(study, point, samples)],
         "quantiles": [row for point in design for row in _quantile_rows(study, point, samples)],
         "differences": list(_comparisons(study, design, samples)),
+        "effects": effect_rows(study, design, samples),
         "goals": goals,
         "candidates": candidates,
         **sensitivity.rows(study, moved, runs, dict(counts)),
