@@ -12,6 +12,7 @@ import ranksim as rs
 from ranksim.core.clock import MINUTE
 from ranksim.core.contract.located import Located
 from ranksim.core.contract.policy import Policy
+from ranksim.judge.mirror.reading import KEYWORDS
 from ranksim.judge.mirror.recorded import read_recorded
 from ranksim.judge.mirror.stated import stated_account
 from ranksim.judge.mirror.world import world_of
@@ -29,6 +30,25 @@ def call(method: str, where: str, reply: Any = None, key: str = "main", **query:
 def page(domain: str | None, words: range, of: str = "l1", following: str | None = None) -> dict[str, Any]:
     data = [{"id": f"kw_{n}", "domain_id": domain, "list_id": of} for n in words]
     return {"data": data, "has_more": following is not None, "next_cursor": following}
+
+
+def asked(
+    words: range, following: str | None = None, selects: str = "id domainId listId", **given: Any
+) -> dict[str, Any]:
+    """A page of keywords over GraphQL, of which other tools tell no operation."""
+    whole = {"domainId": "dom_a", "listId": "l1", "keyword": "x"}
+    nodes = [
+        {name: whole[name] for name in selects.split() if name in whole} | {"id": f"kw_{n}"} for n in words
+    ]
+    passed = ", ".join(f"{name}: ${name}" for name in given)
+    query = (
+        f"query ({', '.join(f'${name}: T' for name in given)}) {{ keywords({passed})"
+        f" {{ nodes {{ {selects} }} pageInfo {{ hasNextPage endCursor }} }} }}"
+    )
+    info = {"hasNextPage": following is not None, "endCursor": following or "last"}
+    reply = {"data": {"keywords": {"nodes": nodes, "pageInfo": info}}}
+    sent = json.dumps({"query": query, "variables": given})
+    return call("POST", "", reply) | {"path": "/graphql", "surface": "graphql", "body": sent}
 
 
 def portfolios(
@@ -61,6 +81,8 @@ def portfolios(
 A, B = "dom-a.example", "dom-b.example"
 FIRST = call("GET", "keywords", page("dom_a", range(200), following="c1"), domain_id="dom_a")
 LAST = call("GET", "keywords", page("dom_a", range(200, 230)), cursor="c1")
+OVER_FIRST = asked(range(200), following="c1", first=200, domainId="dom_a")
+OVER_LAST = asked(range(200, 230), first=200, domainId="dom_a", after="c1")
 MADE = call("POST", "keywords", {"data": {"created": page("dom_a", range(230, 240))["data"]}})
 
 
@@ -83,6 +105,15 @@ MADE = call("POST", "keywords", {"data": {"created": page("dom_a", range(230, 24
         ([call("POST", "keyword-lists", {"data": {"id": "l1", "domain_id": "dom_a", "keyword_count": 0}}),
           FIRST, LAST], 230, 1),
         ([FIRST, LAST, call("DELETE", "keyword-lists/l1")], 0, 1),
+        # Over GraphQL, alone and beside REST, of whatever a document selects
+        ([OVER_FIRST, OVER_LAST], 230, 1),
+        ([{**OVER_FIRST, "operations": [KEYWORDS]}, OVER_LAST, call("DELETE", "keywords/kw_3")], 229, 1),
+        ([FIRST, LAST, OVER_FIRST, OVER_LAST, MADE], 240, 1),
+        ([OVER_FIRST, OVER_LAST, FIRST], 230, 1),
+        ([FIRST, LAST, asked(range(7), first=9, domainId="dom_a")], 7, 1),
+        ([asked(range(8), selects="id keyword", first=9, domainId="dom_a")], 8, 1),
+        ([call("GET", "keyword-lists", {"data": [{"id": "l1", "domain_id": "dom_a"}]}),
+          asked(range(8), selects="id keyword", first=9, domainId="dom_a")], 8, 1),
     ],
 )  # fmt: skip
 def test_keywords_that_calls_list_are_counted(
@@ -101,14 +132,29 @@ def test_keywords_that_calls_list_are_counted(
         ([call("GET", "keywords", page("dom_a", range(8)), domain_id="dom_a", label_id="x")], 300),
         ([{**LAST, "query": None}], 300),
         ([FIRST, call("GET", "keywords", page("dom_a", range(200, 400), following="c2"), cursor="c1")], 400),
+        ([OVER_FIRST], 300),
+        ([OVER_LAST, FIRST], 300),
+        ([asked(range(320), following="c1", first=320, domainId="dom_a"), FIRST], 320),
+        ([asked(range(8), first=9, domainId="dom_a", keyword="x")], 300),
+        # Of which domain it lists nobody can tell
+        ([FIRST, asked(range(500, 520), selects="id keyword", first=99)], 300),
     ],
-)
+)  # fmt: skip
 def test_keywords_of_listings_that_are_not_whole_are_assumed_but_no_fewer_than_there_are(
     calls: list[dict[str, Any]], keywords: int, tmp_path: Path
 ) -> None:
     counts, made_up = portfolios(tmp_path / "trace.jsonl", calls, keywords=300)
     assert counts == {A: (keywords, 1)}
     assert "1 domain, of which calls name 1, with 300 keywords and one scan of google/desktop" in made_up
+
+
+def test_words_whose_list_no_reply_tells_are_among_those_that_lists_count(tmp_path: Path) -> None:
+    calls = [
+        call("POST", "keyword-lists", {"data": {"id": "l1", "domain_id": "dom_a", "keyword_count": 290}}),
+        call("POST", "keyword-lists", {"data": {"id": "l2", "domain_id": "dom_a"}}),
+        asked(range(200), following="c1", selects="id keyword", first=200, domainId="dom_a"),
+    ]
+    assert portfolios(tmp_path / "trace.jsonl", calls, keywords=300)[0] == {A: (300, 2)}
 
 
 def test_what_is_made_up_names_only_the_keywords_that_no_call_lists(tmp_path: Path) -> None:

@@ -54,7 +54,8 @@ def fit_jobs(jobs: Iterable[Item]) -> dict[str, Fitted]:
 def unended(jobs: Iterable[Item], now: Micros) -> Iterator[str]:
     """Say how many jobs were under way when last seen, and of how many nobody knows whether they ended (µs).
 
-    These were not shown after they were asked for, or that was longer ago than any job of their kind took.
+    These were not shown after they were asked for, or that was longer ago than any job of their kind took, or
+    of any kind where no end of theirs is there.
     """
     longest: dict[str, Micros] = {}
     waiting: list[tuple[str, str, Micros | None]] = []
@@ -65,8 +66,9 @@ def unended(jobs: Iterable[Item], now: Micros) -> Iterator[str]:
             longest[kind] = max(finished - created, longest.get(kind, 0))
         elif status in ("", "queued", "running"):
             waiting.append((kind, status, created))
+    of_any = max(longest.values(), default=now)
     running = sum(
-        bool(status) and (created is None or now - created <= longest.get(kind, now))
+        bool(status) and (created is None or now - created <= longest.get(kind, of_any))
         for kind, status, created in waiting
     )
     if running:
@@ -75,7 +77,8 @@ def unended(jobs: Iterable[Item], now: Micros) -> Iterator[str]:
     if old := len(waiting) - running:
         yield (
             f"of {units.many(old, 'job')} it is not known whether they have ended: no reply and no webhook "
-            "tells, and none shows them, or they were asked for longer ago than any of the kind took"
+            "tells, and none shows them, or they were asked for longer ago than any of the kind took, or of "
+            "any kind where none of theirs ended"
         )
 
 

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
+from ranksim.core.records import parsed_object
 from ranksim.core.trace import Exchange
+from ranksim.judge.conformance.history.graphql import page_of, query_of
 from ranksim.judge.mirror.reading import KEYWORDS, Item, shows_count
 
 WALKED = {"domain_id", "list_id", "limit", "cursor"}
 """Parameters of a listing of all keywords of an account, a domain or a list, page by page."""
+
+NO_LIST = "None"
+"""The list of words of which no reply tells it, as a GraphQL document may leave it out."""
+
+
+def listed_over_rest(exchange: Exchange) -> Exchange:
+    """Return a listing of keywords over GraphQL as the REST call of the same meaning (S4, U83).
+
+    It has no reply where that shows no keywords for certain.
+    """
+    reply, query = parsed_object(exchange.response) or {}, query_of(KEYWORDS, parsed_object(exchange.body))
+    data = reply.get("data")
+    page = None
+    if query is not None and not reply.get("errors") and isinstance(data, dict) and len(data) == 1:
+        page = page_of(KEYWORDS, next(iter(data.values())), query)
+    response = None if page is None else json.dumps(page)
+    return exchange.model_copy(update={"surface": "rest", "query": query, "response": response})
 
 
 @dataclass(slots=True)
@@ -86,12 +106,16 @@ def counted_lists(
     for domain in domains:
         own = rows.get(domain, {})
         counts: dict[str, int] = {which: words[domain, which] for which in sorted(lists_of.get(domain, {""}))}
+        least = sum(counts.values())
+        if len(counts) > 1:
+            counts.pop(NO_LIST, None)
         if domain not in complete:
             counts |= {which: int(row["keyword_count"]) for which, row in own.items() if shows_count(row)}
             if each is None or (own and all(map(shows_count, own.values())) and any(counts.values())):
                 yield from own.values()
                 continue
-            counts[next(iter(counts))] += max(0, each - sum(counts.values()))
+            least = max(least, each)
+        counts[next(iter(counts))] += max(0, least - sum(counts.values()))
         for which, count in counts.items():
             yield {"id": which, "domain_id": domain, **own.get(which, {}), "keyword_count": count}
 

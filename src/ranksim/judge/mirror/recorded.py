@@ -12,7 +12,7 @@ from ranksim.core.records import parsed_object
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.trace import DeliveryAttempt, Exchange, Header, Trace
 from ranksim.judge.conformance.history.exchange_reader import route
-from ranksim.judge.mirror.listed import ListedKeywords, counted_lists
+from ranksim.judge.mirror.listed import ListedKeywords, counted_lists, listed_over_rest
 from ranksim.judge.mirror.reading import KEYWORDS, OWNED, Item, ReadAccount, Reading, StatedAccount
 from ranksim.judge.mirror.stated import STARTS, NamedThings, no_account, started_item
 
@@ -60,6 +60,8 @@ class TracedAccount:
 
     def learn(self, exchange: Exchange, operation: str, bound: str | None) -> None:
         """Take what a call shows and names; its key may be `bound` to a domain."""
+        if operation == KEYWORDS and exchange.surface == "graphql":
+            exchange = listed_over_rest(exchange)
         reply = granted_reply(exchange)
         data = reply.get("data")
         rows = _rows(operation, data)
@@ -74,10 +76,12 @@ class TracedAccount:
         items = self.items.setdefault(listing, {})
         request = started_item(exchange) if operation in STARTS else {}
         if operation == KEYWORDS:
-            request = {name: each for name, each in (exchange.query or {}).items() if name in OF_KEYWORDS}
-            self.listed.learn(exchange, reply, rows, items, bound)
+            request = {"domain_id": bound} if bound else {}
+            request |= {name: each for name, each in (exchange.query or {}).items() if name in OF_KEYWORDS}
         for which, row in rows.items():
             items[which] = request | items.get(which, {}) | row
+        if operation == KEYWORDS and all("domain_id" in items[which] for which in rows):
+            self.listed.learn(exchange, reply, rows, items, bound)
 
     def learn_ends(self, deliveries: Iterable[DeliveryAttempt]) -> None:
         """Take from webhooks how jobs ended that replies show."""
@@ -187,9 +191,15 @@ def _owners(trace: Trace) -> dict[str, str]:
 
 
 def operation_of(exchange: Exchange) -> str:
-    """Return the one operation of a call, which a recording of other tools tells by its path alone."""
+    """Return the one operation of a call, which a recording of other tools tells by its path alone.
+
+    Of GraphQL it tells listings of keywords by what the reply names.
+    """
     if exchange.surface == "rest" and not exchange.operations:
         return route(exchange.method, exchange.path)[0]
+    if exchange.surface == "graphql" and not exchange.operations:
+        data = granted_reply(exchange).get("data")
+        return KEYWORDS if isinstance(data, dict) and data.keys() == {"keywords"} else ""
     return exchange.operations[0] if len(exchange.operations) == 1 else ""
 
 
