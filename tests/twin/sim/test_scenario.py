@@ -500,6 +500,20 @@ def test_every_account_of_recorded_arrivals_has_the_key() -> None:
         parse(text)
 
 
+@pytest.mark.parametrize(
+    ("at", "way_out"),
+    [
+        ("30d", "for 30d; leave it out, choose an earlier moment, or a length of more than 30d"),
+        ("31d12h", "for 30d; leave it out, choose an earlier moment, or a length of more than 31d12h"),
+        ("-1d", "for 30d; leave it out, or choose a moment from the start on"),
+    ],
+)
+def test_of_a_moment_outside_the_run_it_is_said_what_to_do(at: str, way_out: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse(WHOLE.replace("at: 1d", f"at: {at}"))
+    assert str(caught.value).partition("\n")[0].endswith(way_out)
+
+
 def test_replace_without_changes_changes_nothing() -> None:
     scenario = parse(WHOLE)
     assert scenario.replace() == scenario

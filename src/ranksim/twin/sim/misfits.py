@@ -273,4 +273,8 @@ def _outside(path: tuple[Part, ...], scenario: ScenarioFields, moment: Moment) -
     when = moment.on(scenario.start)
     if not scenario.start <= when < scenario.end:
         run = f"goes from {iso(scenario.start)} for {format_duration(scenario.length)}"
-        yield Misfit(path, f"{iso(when)} is outside the run, which {run}", TIME)
+        way_out = "leave it out, or choose a moment from the start on"
+        if when >= scenario.end:
+            longer = f"a length of more than {format_duration(when - scenario.start)}"
+            way_out = f"leave it out, choose an earlier moment, or {longer}"
+        yield Misfit(path, f"{iso(when)} is outside the run, which {run}; {way_out}", TIME)
