@@ -388,7 +388,7 @@ def test_weekly_work_counts_as_often_as_a_month_of_a_growth_has_its_day() -> Non
     assert [cost - nightly for cost, nightly in zip(weekly, alone, strict=True)] == [
         2 * 100 * page * count for count in mondays
     ]
-    (note,) = (note for note in fit(scenario, growth=1).notes if "five occasions" in note)
+    (note,) = (note for note in fit(scenario, growth=1).notes if "five weeks" in note)
     assert note.endswith(": crawls.")
 
 

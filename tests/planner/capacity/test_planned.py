@@ -93,8 +93,8 @@ def test_work_of_clients_is_counted_by_hand() -> None:
     assert counted["provider cost a month"].now.need == spent + load.left_out.spent
     assert load.notes == (
         "A crawl is taken to have 100 pages: no scenario says it, --pages does.",
-        "These clients have five occasions in a month, as in the longest; a growth in time counts those that "
-        "each of its months has: crawls, sync, briefs.",
+        "Counted with five weeks a month, as one of 31 days may have, but in a growth in time with those of "
+        "each month: crawls, sync, briefs.",
         "Simulated once: what these clients spend: adds. That comes to 100 slots and 0.64 USD a month more, "
         "in the month of most; every size counts it.",
     )

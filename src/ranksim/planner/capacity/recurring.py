@@ -78,8 +78,8 @@ def _taken(
         (drawn, "These clients are taken to spread their starts evenly: {}."),
         (
             [name for name, _, occasions, work, _ in recurring if work and occasions.period == WEEK],
-            "These clients have five occasions in a month, as in the longest; a growth in time counts those "
-            "that each of its months has: {}.",
+            "Counted with five weeks a month, as one of 31 days may have, but in a growth in time with those "
+            "of each month: {}.",
         ),
         (networked, "Calls are taken to need no time, though these clients have a network: {}."),
     ):
