@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ranksim.core.errors import BadInput, one_among
+from ranksim.core.errors import BadInput, check_kind, one_among
 from ranksim.core.extras import imported
 from ranksim.report.document import MetricShown, as_text, document
 from ranksim.report.table_spec import Row, Tables, TableSpec, row_unit
@@ -193,15 +193,17 @@ class ReadyAnswer(ABC):
 
         return tables_page(self.title, [self.sentence, *self.notes], self.views(), images, basis)
 
-    def write(self, out: Path, plots: bool = True, basis: Basis | None = None) -> None:
-        """Write result.json, tables/, plots/ and page.html into a directory, all or nothing. Raises BadInput.
+    def save(self, directory: str | Path, plots: bool = True, basis: Basis | None = None) -> None:
+        """Write result.json, tables/, plots/ and page.html, all or nothing, as `--out` does.
 
-        `basis` is what the page says of the question and of what the answer rests on.
+        The directory must be new, empty, or an answer written earlier, which is replaced. `basis` is what the
+        page says of the question and of what the answer rests on. Raises BadInput.
         """
+        check_kind("directory", directory, str | Path, "the path of a directory")
         from ranksim.core.files import new_directory, write_text
         from ranksim.report.frames import save_tables
 
-        with new_directory(out) as folder:
+        with new_directory(Path(directory)) as folder:
             write_text(folder / "result.json", self.to_json())
             (folder / "tables").mkdir()
             filled = {name: self._spec(name).in_files(rows) for name, rows in self.tables.items() if rows}
@@ -264,10 +266,10 @@ def show_answer(
     """Print an answer, as text or as JSON, and write it into the directory `out`, if there is one.
 
     `most` bounds the rows that are printed of each table, and `tables` names those that are, if any; `basis`
-    is as in `ReadyAnswer.write`. Of a table that has no rows to show that is told.
+    is as in `ReadyAnswer.save`. Of a table that has no rows to show that is told.
     """
     if out is not None:
-        answer.write(out, plots, basis)
+        answer.save(out, plots, basis)
     if as_json:
         print_out(answer.to_json())
         return

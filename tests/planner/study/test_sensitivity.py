@@ -43,7 +43,7 @@ def test_a_parameter_that_changes_nothing_has_no_interval(study: Make, tmp_path:
     assert (idle["total"], idle["total_low"], idle["total_high"]) == (0, None, None)
     assert "NaN" not in result.to_json()
     assert [row[-1] for view in result.views() for row in view.rows if row[1] == "toy.first"] == ["0.00"]
-    result.write(tmp_path / "results")
+    result.save(str(tmp_path / "results"))
     assert [file.name for file in (tmp_path / "results" / "plots").iterdir()] == ["sobol.png"]
 
 

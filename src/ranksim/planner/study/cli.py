@@ -91,7 +91,7 @@ def _run(study: "Study", kept: Path, workers: int, scheduler: str, retry_failed:
 def _give(result: "StudyResult", kept: Path, out: Path | None, plots: bool, json: bool, command: str) -> None:
     """Print a result, and write it where a flag says; raise Exit where something failed or was not found."""
     if out is not None:
-        result.write(out, plots, result.basis(command))
+        result.save(out, plots, result.basis(command))
     print_out(result.to_json() if json else result.summary())
     if not json:
         print_out(f"\nKept in {kept}\n" + (f"Written to {out}\n" if out is not None else ""))
