@@ -184,6 +184,74 @@ def test_calls_of_the_timeline_are_counted_as_its_own() -> None:
     assert lines == [("timeline", "keywords.create", 402)]
 
 
+DISABLED = "at: 1h, do: edit_endpoint, receiver: erp, enabled: false"
+SO_ALREADY = "it is so already"
+UNSENT = "the endpoint of receiver erp is disabled, and nothing is sent to it from then on"
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        ("do: set, path: scenario.pools.crawl.duration, value: 60s", SO_ALREADY),
+        ("do: set, path: policy.facts.rates.read, value: 600", SO_ALREADY),
+        ("do: set, path: policy.facts.rates.read, value: 121", ""),
+        ("do: resize_pool, pool: crawl, capacity: 0", SO_ALREADY),
+        ("do: resize_pool, pool: crawl, capacity: unlimited", ""),
+        ("do: enable_endpoint, receiver: erp", SO_ALREADY),
+        ("do: edit_endpoint, receiver: erp, event_types: [job.failed]", ""),
+        ("do: change_plan, account: acme, plan: pro", SO_ALREADY),
+        ("do: set_add_on, account: acme, add_on: brief_pack, count: 0", SO_ALREADY),
+        ("do: set_status, account: acme, status: active", SO_ALREADY),
+        ("do: receiver_up, receiver: erp", "no receiver_down came before it"),
+        ("do: receiver_down, receiver: erp", ""),
+    ],
+)
+def test_an_action_that_changes_nothing_is_noted(action: str, reason: str) -> None:
+    text = f"timeline[0] ({action[4:].partition(',')[0]}, 2026-01-05T02:00:00Z) changes nothing: {reason}"
+    assert run(make(f"at: 2h, {action}").scenario).notes == ((text,) if reason else ())
+
+
+@pytest.mark.parametrize(
+    "change", ["receiver_down, receiver: erp", "set, path: scenario.receivers.erp.latency, value: 8s"]
+)
+def test_a_change_of_a_receiver_that_nothing_is_sent_to_is_noted(change: str) -> None:
+    nightly = "{kind: schedule, account: acme, job: crawl, every: day, starts: 1d}"
+    working = BASE.replace("capacity: 0", "capacity: 1").replace(
+        "receivers:", f"clients: {{c: {nightly}}}\nreceivers:"
+    )
+
+    def notes(*more: str, after: str = DISABLED) -> tuple[str, ...]:
+        actions = "".join(f"  - {{{action}}}\n" for action in (after, f"at: 2h, do: {change}", *more))
+        return run(Scenario.parse(working + actions)).notes
+
+    where = f"timeline[1] ({change.partition(',')[0]}, 2026-01-05T02:00:00Z)"
+    assert notes() == (f"{where} changes nothing: {UNSENT}",)
+    assert notes("at: 3h, do: enable_endpoint, receiver: erp") == ()
+    assert notes(after="at: 1h, do: resize_pool, pool: crawl, capacity: 2") == ()
+
+
+def test_what_changes_nothing_in_some_replications_is_noted_of_so_many() -> None:
+    """An endpoint that failures disable in some replications is enabled in all."""
+    flaky = (
+        BASE.replace("capacity: 0", "capacity: unlimited")
+        .replace("domains: 2", "domains: 9")
+        .replace(
+            "erp: {account: acme}",
+            "erp: {account: acme, mtbf: {exponential: {mean: 6h}}, mttr: {constant: 9h}}",
+        )
+    )
+    client = "clients: {c: {kind: schedule, account: acme, job: crawl, every: day}}\n"
+    result = run(
+        Scenario.parse(client + flaky + "  - {at: 30h, do: enable_endpoint, receiver: erp}\n"), replications=8
+    )
+    count = sum("timeline[0] (" in text for each in result.replications for text in each.notes)
+    assert 0 < count < 8
+    assert result.notes == (
+        f"in {count} of 8 replications timeline[0] (enable_endpoint, 2026-01-06T06:00:00Z) changes nothing: "
+        f"{SO_ALREADY}",
+    )
+
+
 def test_actions_of_one_instant_happen_as_written() -> None:
     world = make(
         "at: 1h, do: change_plan, account: acme, plan: agency",

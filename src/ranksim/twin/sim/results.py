@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -278,7 +279,12 @@ class Result:
     @property
     def notes(self) -> tuple[str, ...]:
         """Remarks on the run and on its replications, each once; `frame("notes")` says on which."""
-        return tuple(dict.fromkeys(row["text"] for row in self.tables["notes"]))
+        rows = Counter(row["text"] for row in self.tables["notes"])
+        most = len(self.replications)
+        return tuple(
+            text if text in self.remarks or number == most else f"in {number} of {most} replications {text}"
+            for text, number in rows.items()
+        )
 
     @cached_property
     def tables(self) -> dict[str, tables.Rows]:

@@ -15,6 +15,7 @@ from ranksim.core.callers.portfolio import (
     make_portfolio,
     portfolio_of,
 )
+from ranksim.core.contract.parameters import parts_of
 from ranksim.core.contract.plans import JobLabel
 from ranksim.core.contract.quantities import Frozen, Moment
 from ranksim.core.service.calls import Body, Reply
@@ -296,6 +297,14 @@ def _apply_to_receiver(world: TimelineWorld, action: OfReceiver) -> None:
             world.receivers[action.receiver].bring_up(world.now)
         case _:
             assert_never(action)
+
+
+def behaviour_of(action: Action) -> str:
+    """Return the receiver of which an action changes how it answers, or ""."""
+    if isinstance(action, ReceiverDown | ReceiverUp):
+        return action.receiver
+    path = parts_of(action.path) if isinstance(action, Set) else ()
+    return str(path[2]) if path[:2] == ("scenario", "receivers") else ""
 
 
 def removed_hosts(action: RemoveDomains, hosts: Iterable[str]) -> list[str]:

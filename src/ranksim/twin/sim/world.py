@@ -38,6 +38,10 @@ NOBODY = Answer(None, "no receiver at this address", 0)
 """What an endpoint gets whose URL belongs to no receiver of the scenario."""
 
 
+UNSENT = "the endpoint of receiver {} is disabled, and nothing is sent to it from then on"
+"""Why an action changes nothing that is about how a receiver answers."""
+
+
 class Recorder(Protocol):
     """What keeps a trace of a run, when somebody wants one."""
 
@@ -126,12 +130,13 @@ class World(SimpyClock):
         for name, account in scenario.accounts.items():
             self.actors[name] = open_actor(self, name, account)
         self._make_receivers()
+        self._unsent: list[tuple[str, str, int]] = []
         for index, action in enumerate(scenario.timeline):
             when = action.at.on(scenario.start)
             if when < self.now:
                 where = f"timeline[{index}].at: {iso(when)} is past"
                 raise BadInput(f"{where}, the environment stands at {iso(self.now)}; make the world sooner")
-            self.at(when, self._act, action)
+            self.at(when, self._act, index, action)
         for name, client in scenario.clients.items():
             if isinstance(client, Python):
                 start_python(self, name, client)
@@ -185,6 +190,9 @@ class World(SimpyClock):
     def finish(self) -> Replication | None:
         """Close the statistics at the present instant, unless they are; done by itself at the end."""
         if self.tally is not None:
+            for where, name, requests in self._unsent:
+                if self.receivers[name].requests == requests:
+                    self.note(f"{where}: {UNSENT.format(name)}")
             self.replication = self.tally.finish(self.now, self.service)
             self.tally = None
         return self.replication
@@ -379,10 +387,43 @@ class World(SimpyClock):
 
     # Timeline and samples
 
-    def _act(self, action: timeline.Action) -> None:
+    def _act(self, index: int, action: timeline.Action) -> None:
+        """Do an action, and note where it changes nothing."""
         self.follow(self.service.advance(self.now))
+        before = self._standing(action)
         timeline.apply(self, action)
+        where = f"timeline[{index}] ({action.do}, {iso(self.now)}) changes nothing"
+        if before is not None and self._standing(action) == before:
+            up = isinstance(action, timeline.ReceiverUp)
+            self.note(f"{where}: {'no receiver_down came before it' if up else 'it is so already'}")
+        elif (name := timeline.behaviour_of(action)) and not self._is_enabled(name):
+            self._unsent.append((where, name, self.receivers[name].requests))
         self._set_wake()
+
+    def _standing(self, action: timeline.Action) -> object:
+        """What an action changes, as it stands; None where that is not looked at."""
+        match action:
+            case timeline.Set():
+                return self.scenario
+            case timeline.ResizePool():
+                return (self.pools[action.pool].capacity,)
+            case timeline.ReceiverDown() | timeline.ReceiverUp():
+                return self.receivers[action.receiver].down
+            case timeline.EditEndpoint() | timeline.EnableEndpoint():
+                endpoint = self.service.state.endpoints.get(self.endpoints[action.receiver])
+                return endpoint and (endpoint.enabled, list(endpoint.event_types))
+            case timeline.ChangePlan() | timeline.SetStatus() | timeline.SetAddOn():
+                account = self.service.state.accounts[self.actors[action.account].account]
+                return (
+                    account.plan,
+                    account.status,
+                    {name: count for name, count in account.add_ons.items() if count},
+                )
+        return None
+
+    def _is_enabled(self, receiver: str) -> bool:
+        endpoint = self.service.state.endpoints.get(self.endpoints[receiver])
+        return endpoint is not None and endpoint.enabled
 
     def change_faults(self, action: timeline.OfFaults) -> None:
         """Do nothing: faults befall what comes over HTTP; `scenario_notes` says so of the result."""
