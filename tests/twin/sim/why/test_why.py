@@ -7,7 +7,7 @@ from math import comb, exp, factorial
 import pytest
 
 import ranksim as rs
-from ranksim.core.clock import DAY, HOUR, MINUTE, Micros
+from ranksim.core.clock import DAY, HOUR, MINUTE, Micros, iso
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call, Reply
 from ranksim.inference.shares import chance
@@ -295,6 +295,19 @@ def test_all_that_a_disabled_endpoint_loses_is_told_and_that_it_may_be_enabled_a
     assert enabled.sentence.startswith("scenario.timeline[0] nothing → {at: 3h30m, do: edit_endpoint")
     assert enabled.holds
     assert Rerunner(Question("refusals.total"), nobody).losses(Scenario.parse(DOWN), 1) is None
+
+
+def test_a_slow_receiver_that_is_enabled_again_is_disabled_again() -> None:
+    slow = Scenario.parse(DOWN.replace("outages: [{from: 30m, for: 3h}]", "latency: 30s"))
+    losses = Rerunner(Question.parse("endpoints.erp.lost"), nobody).losses(slow, 1)
+    assert losses is not None
+    assert losses.ends == ()
+    assert losses.again is not None
+    assert losses.again > slow.start + DAY
+    again = iso(losses.again)
+    assert losses.sentence.endswith(
+        f"receiver: erp, enabled: true}}), it is disabled again at {again}, as it fails without an outage."
+    )
 
 
 def test_who_waits_too_long_is_watched() -> None:

@@ -91,7 +91,9 @@ def in_line(value: Any) -> str:
 class Losses(NamedTuple):
     """What a `receiver` loses in all of a run, and how much of it as its endpoint stays disabled.
 
-    Enabled again as outages end, so long (µs) after the start (`ends`), it would lose `enabled`.
+    Enabled again as outages end, so long (µs) after the start (`ends`), it would lose `enabled`. Without an
+    outage it is tried an hour after it was disabled (`tried`, µs after the start), and is disabled `again`
+    at that instant, or not.
     """
 
     receiver: str
@@ -99,6 +101,8 @@ class Losses(NamedTuple):
     suppressed: int
     ends: tuple[Micros, ...]
     enabled: int
+    tried: Micros = 0
+    again: Micros | None = None
 
     @property
     def sentence(self) -> str:
@@ -107,6 +111,12 @@ class Losses(NamedTuple):
             f"By the end of the run {self.receiver} loses {units.many(self.lost, 'event')}, of which "
             f"{self.suppressed:,} came while its endpoint was disabled"
         )
+        if self.again is not None:
+            action = enabling(self.tried, self.receiver)
+            return (
+                f"{text}. Enabled again an hour later (timeline: {action}), it is disabled again at "
+                f"{iso(self.again)}, as it fails without an outage."
+            )
         if not self.ends:
             return f"{text}; it stays so until the timeline enables it (edit_endpoint, enabled: true)."
         when = "the outage ends" if len(self.ends) == 1 else f"each of {len(self.ends)} outages ends"

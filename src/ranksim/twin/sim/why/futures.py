@@ -9,7 +9,7 @@ from typing import Any
 
 from simpy.events import Event
 
-from ranksim.core.clock import Micros
+from ranksim.core.clock import HOUR, Micros
 from ranksim.core.contract.quantities import Moment
 from ranksim.core.draws import Purpose, derive, entity
 from ranksim.core.errors import BadInput, check_kind, read_at
@@ -123,6 +123,14 @@ class Question:
             return False
         whose = _client_of(self.metric)
         return client == whose if whose else self.code in ("", reply.code)
+
+
+def _enabled(scenario: Scenario, receiver: str, times: Iterable[Micros]) -> Scenario:
+    """Return the scenario with an endpoint enabled so long after the start."""
+    again = (
+        EditEndpoint(do="edit_endpoint", at=Moment(us=at), receiver=receiver, enabled=True) for at in times
+    )
+    return scenario.model_copy(update={"timeline": (*scenario.timeline, *again)})
 
 
 def _client_of(metric: str) -> str:
@@ -358,13 +366,22 @@ class Rerunner:
             return None
         disabled = row["disablings"][0][0]
         ends = tuple(end - start for _, end in row["outages"] if disabled < end < scenario.end)
-        again = (
-            EditEndpoint(do="edit_endpoint", at=Moment(us=at), receiver=name, enabled=True) for at in ends
-        )
-        enabled = scenario.model_copy(update={"timeline": (*scenario.timeline, *again)})
+        later, again = disabled - start + HOUR, None
+        if not ends and later < scenario.length:
+            tally = tally_of(scenario, ReplicationTally)
+            rows = self._measured(_enabled(scenario, name, (later,)), seed, tally, None).endpoints
+            disablings = next(row for row in rows if row["endpoint"] == name)["disablings"]
+            again = next((at for at, _ in disablings if at > start + later), None)
+        enabled = _enabled(scenario, name, ends)
         lost = f"endpoints.{name}.lost"
         both = int(scalars(replication)[lost] or 0), row["lost_suppressed"]
-        return Losses(name, *both, ends, int(self.value(enabled, seed, lost)) if ends else both[0])
+        return Losses(
+            name,
+            *both,
+            ends,
+            int(self.value(enabled, seed, lost)) if ends else both[0],
+            *(() if again is None else (later, again)),
+        )
 
     def first(self, scenario: Scenario, seed: int) -> tuple[Happening | None, list[Happening]]:
         """Return what first made the answer yes, or None, and all that happened before it."""
