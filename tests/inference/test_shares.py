@@ -69,6 +69,37 @@ def test_none_of_3000_calls_has_an_upper_bound() -> None:
     assert clustered([300] * 10, [300] * 10) == (1.0, pytest.approx(1 - (found.high or 0)), 1.0)
 
 
+@pytest.mark.parametrize(
+    ("hits", "of"),
+    [
+        ([80, 85, 84, 88, 99], [100] * 5),
+        ([99, 98, 97, 99, 90], [100] * 5),
+        ([1, 2, 3, 40, 9], [100] * 5),
+        ([5, 0, 0], [5, 5, 5]),
+        ([3, 4, 9, 1, 12, 2], [4, 5, 300, 2, 14, 3]),
+    ],
+)
+def test_a_share_of_which_there_were_hits_and_misses_ends_before_0_and_1(
+    hits: list[int], of: list[int]
+) -> None:
+    _, low, high = clustered(hits, of)
+    assert low is not None
+    assert high is not None
+    assert 0 < low < high < 1
+    misses = [trials - hit for hit, trials in zip(hits, of, strict=True)]
+    assert clustered(misses, of)[1:] == pytest.approx((1 - high, 1 - low), rel=1e-9)
+
+
+def test_five_replications_that_all_have_misses_leave_room_for_them() -> None:
+    # With 97.5 % confidence more than 0.025 ** (1 / 5) of all have one miss or more, of 100 trials.
+    assert clustered([80, 85, 84, 88, 99], [100] * 5).high == pytest.approx(1 - 0.025**0.2 / 100)
+    assert counted([1, 1, 1, 1, 30]).low == pytest.approx(0.025**0.2)
+
+
+def test_counts_below_1_are_no_whole_events() -> None:
+    assert counted([0.5] * 5).low == 0.0
+
+
 def test_nothing_in_any_replication_has_an_upper_bound() -> None:
     assert counted([0.0] * 200) == (0.0, 0.0, pytest.approx(3.6889 / 200, rel=1e-4))
     assert counted([0.0] * 200, together=18).high == pytest.approx(18 * 3.6889 / 200, rel=1e-4)

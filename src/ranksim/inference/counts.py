@@ -19,16 +19,19 @@ from statistics import NormalDist, fmean, variance
 from ranksim.inference.distributions import gamma_quantile
 from ranksim.inference.estimate import LEVEL, Estimate, farther
 from ranksim.inference.means import estimate
-from ranksim.inference.shares import LARGE, unseen, wider
+from ranksim.inference.shares import LARGE, least_mean, unseen, wider
 
 
 def counted(values: Sequence[float], level: float = LEVEL, *, together: float = 1.0) -> Estimate:
     """Estimate the mean of counts >= 0, one of each replication; no interval from a single one.
 
-    `together` is how many come at once at most, where none came in any replication.
+    `together` is how many come at once at most, where none came in any replication. The low end is 0 only
+    there: replications that have any leave a `least_mean`.
     """
     estimated = farther(scaled_poisson(values, level, together=together), estimate(values, level))
-    return estimated if estimated.low is None else estimated._replace(low=max(0.0, estimated.low))
+    if estimated.low is None:
+        return estimated
+    return estimated._replace(low=max(least_mean(values, level), estimated.low))
 
 
 def scaled_poisson(values: Sequence[float], level: float = LEVEL, *, together: float = 1.0) -> Estimate:

@@ -34,7 +34,8 @@ def clustered(hits: Sequence[float], trials: Sequence[float], level: float = LEV
 
     The share is that of all trials together; replications without trials are left out. One replication has no
     interval, as it does not tell how replications differ. Where all show the same share between 0 and 1, up
-    to `unseen` of them may differ, by at least one trial.
+    to `unseen` of them may differ, by at least one trial. No end is 0 or 1 where any trial hit, or missed:
+    the replications in which one did leave a `least_mean`.
     """
     pairs = [(hit, of) for hit, of in zip(hits, trials, strict=True) if of]
     count, total = len(pairs), math.fsum(of for _, of in pairs)
@@ -54,7 +55,19 @@ def clustered(hits: Sequence[float], trials: Sequence[float], level: float = LEV
     # What each replication adds to a ratio of means: W. G. Cochran, "Sampling Techniques", 3rd edition, 6.4.
     usual = estimate([share + (hit - share * of) * count / total for hit, of in pairs], level)
     _, low, high = farther(scaled, usual)
-    return Estimate(share, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
+    if low is None or high is None:
+        return Estimate(share, None, None)
+    least = least_mean([hit for hit, _ in pairs], level) * count / total
+    most = 1 - least_mean([of - hit for hit, of in pairs], level) * count / total
+    return Estimate(share, max(least, low), min(most, high))
+
+
+def least_mean(counts: Sequence[float], level: float = LEVEL) -> float:
+    """The least mean of counts >= 0 that is possible after these: that of the chance that one is 1 or more.
+
+    It is above 0 where any is, and exact at `level` with the interval's other end.
+    """
+    return clopper_pearson(sum(count >= 1 for count in counts), len(counts), level)[0]
 
 
 def unseen(count: int, level: float = LEVEL) -> float:

@@ -123,14 +123,22 @@ def _stack(ax: Axes, rows: Sequence[Row], parts: Mapping[str, str], limit: str, 
     finish_time(ax, [(ax, labels)])
 
 
+def _ends(rows: Sequence[Row], heights: Sequence[float]) -> list[list[float]]:
+    """The low and the high ends of intervals over heights, which are both where there is none."""
+    return [
+        [or_value(row.get(end), height) for row, height in zip(rows, heights, strict=True)]
+        for end in ("low", "high")
+    ]
+
+
 def _band(ax: Axes, rows: Sequence[Row], heights: Sequence[float], labels: Labels) -> float:
     """Draw the edges of an interval, if there is one, over heights; return the top of all.
 
     Filled it would stain what is below, which then looks like a part of its own.
     """
-    if rows[0].get("low") is None or rows[0].get("high") is None:
+    if all(row.get("low") is None for row in rows):
         return max(heights)
-    low, high = [row["low"] for row in rows], [row["high"] for row in rows]
+    low, high = _ends(rows, heights)
     ax.fill_between(times(rows), low, high, step="post", facecolor="none", edgecolor=INK, linewidth=0.8)
     top = float(max(*heights, *high))
     if any(upper - lower > top / 200 for lower, upper in zip(low, high, strict=True)):
@@ -156,10 +164,7 @@ def _shares(rows: Sequence[Row], parts: Collection[str], limit: str) -> Line:
     """The sum of some columns as a percentage of a limit; a band where the rows have low and high."""
     limits = [row[limit] or 0 for row in rows]
     values = [sum(row[part] for part in parts) for row in rows]
-    low, high = (
-        [or_value(row.get(end), value) for row, value in zip(rows, values, strict=True)]
-        for end in ("low", "high")
-    )
+    low, high = _ends(rows, values)
 
     def percent(numbers: Sequence[float]) -> list[float]:
         return [100 * n / cap if cap else 0.0 for n, cap in zip(numbers, limits, strict=True)]

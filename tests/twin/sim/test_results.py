@@ -222,8 +222,24 @@ def test_series_are_means_at_each_instant() -> None:
     first, second = result(*TWO).tables["slots"]
     assert (first["t"], second["t"]) == (0, MINUTE)
     assert (second["active"], second["held"], second["used"], second["limit"]) == (5.5, 2, 7.5, 10)
-    assert (first["low"], first["high"]) == (1, 1)
+    assert (first["low"], first["high"]) == counted([1, 1])[1:]
     assert second["low"] < 7.5 < second["high"]
+
+
+@pytest.mark.parametrize(
+    ("table", "metric"),
+    [
+        ("slots", "slots.acme.used"),
+        ("meters", "meters.acme.lookups.used"),
+        ("spend", "spend.acme.spent"),
+    ],
+)
+def test_a_level_at_the_end_has_one_interval_however_it_is_asked(table: str, metric: str) -> None:
+    alike = Result("alike", 1, [replication(0, 10, 2)] * 5)
+    for answer in (result(*TWO), alike, result(TWO[0])):
+        value = answer.metric(metric)
+        last = answer.tables[table][-1]
+        assert (last["low"], last["high"]) == (value.low, value.high)
 
 
 def test_jobs_have_waits_and_utilisation() -> None:

@@ -7,18 +7,21 @@ from typing import Any, NamedTuple
 
 from ranksim.core.clock import Micros
 from ranksim.core.service.state import State
+from ranksim.inference.kinds import Kind
 
 
 class Series(NamedTuple):
     """What names a series, and its sampled columns beside t.
 
-    Tables have the interval of the `measured` column; the highest sample of the `peak` column is kept.
+    Tables have the interval of the `measured` column, by its `kind` as that of a metric; the highest sample
+    of the `peak` column is kept.
     """
 
     labels: tuple[str, ...]
     columns: tuple[str, ...]
     measured: str
     peak: str
+    kind: Kind = "count"
 
 
 SERIES = {
@@ -38,6 +41,7 @@ SERIES = {
         ("settled_uusd", "reserved_uusd", "spent_uusd", "ceiling_uusd"),
         measured="spent_uusd",
         peak="spent_uusd",
+        kind="amount",
     ),
 }
 """The sampled series.

@@ -1,8 +1,8 @@
 """The tables of a result: rows of plain values, means over replications with an interval low to high.
 
 What is counted has the interval of a count, a share of calls that of a share (`inference.kinds`), neither
-exact because replications agree. The bands of sampled series are those of a mean at each moment; they have no
-width where all replications show one level, as at the start.
+exact because replications agree. Levels of sampled series have at each moment the interval that a metric of
+them has at the end.
 """
 
 from collections import Counter
@@ -15,7 +15,6 @@ from ranksim.core.contract.facts import JobKind
 from ranksim.inference.counts import counted
 from ranksim.inference.estimate import Estimate
 from ranksim.inference.kinds import MetricSample, interval
-from ranksim.inference.means import estimate
 from ranksim.inference.shares import clustered
 from ranksim.twin.sim.hours import DAYS, HOURS, OF_HOURS, by_day, by_hour
 from ranksim.twin.sim.metric_families import (
@@ -197,11 +196,11 @@ def _levels(run: _Run) -> Iterator[Key]:
 
 
 def _series(table: str) -> Table:
-    labels, columns, measured, _ = SERIES[table]
+    labels, columns, measured, _, kind = SERIES[table]
 
     def rows(run: _Run) -> Iterator[Key]:
         by_name: dict[Key, dict[int, list[tuple[float, ...]]]] = {}
-        fixed = f"{table}." in run.fixed
+        drawn = f"{table}." not in run.fixed
         for replication in run.replications:
             for series in replication.series.get(table, ()):
                 samples = by_name.setdefault(tuple(series[label] for label in labels), {})
@@ -211,9 +210,8 @@ def _series(table: str) -> Table:
         for names, samples in sorted(by_name.items()):
             for t, sampled in sorted(samples.items()):
                 means = [None if None in values else fmean(values) for values in zip(*sampled, strict=True)]
-                seen = [sample[columns.index(measured)] for sample in sampled[: 1 if fixed else None]]
-                _, low, high = estimate(seen, run.level)
-                yield t, *names, *means, None if low is None else max(0.0, low), high
+                levels = MetricSample(kind, [row[columns.index(measured)] for row in sampled], drawn=drawn)
+                yield t, *names, *means, *interval(levels, run.level)[1:]
 
     return Table(rows, ("t", *labels, *columns, *ENDS))
 
