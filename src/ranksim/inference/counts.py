@@ -25,8 +25,8 @@ from ranksim.inference.shares import LARGE, least_mean, unseen, wider
 def counted(values: Sequence[float], level: float = LEVEL, *, together: float = 1.0) -> Estimate:
     """Estimate the mean of counts >= 0, one of each replication; no interval from a single one.
 
-    `together` is how many come at once at most, where none came in any replication. The low end is 0 only
-    there: replications that have any leave a `least_mean`.
+    `together` is how many come at once at most, where none came in any replication. Of whole counts the low
+    end is 0 only there: replications that have any leave a `least_mean`.
     """
     estimated = farther(scaled_poisson(values, level, together=together), estimate(values, level))
     if estimated.low is None:

@@ -63,9 +63,9 @@ def clustered(hits: Sequence[float], trials: Sequence[float], level: float = LEV
 
 
 def least_mean(counts: Sequence[float], level: float = LEVEL) -> float:
-    """The least mean of counts >= 0 that is possible after these: that of the chance that one is 1 or more.
+    """The low end of the chance that a count >= 0 is 1 or more, which their mean is not below.
 
-    It is above 0 where any is, and exact at `level` with the interval's other end.
+    It is above 0 where any count is 1 or more, and too high with a chance of at most (1 - level) / 2.
     """
     return clopper_pearson(sum(count >= 1 for count in counts), len(counts), level)[0]
 

@@ -7,6 +7,7 @@ them has at the end.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -200,7 +201,12 @@ def _series(table: str) -> Table:
 
     def rows(run: _Run) -> Iterator[Key]:
         by_name: dict[Key, dict[int, list[tuple[float, ...]]]] = {}
-        drawn = f"{table}." not in run.fixed
+        drawn, at = f"{table}." not in run.fixed, columns.index(measured)
+
+        @cache  # levels stay for many samples, and replications change places
+        def ends(levels: tuple[float, ...]) -> tuple[float | None, ...]:
+            return interval(MetricSample(kind, levels, drawn=drawn), run.level)[1:]
+
         for replication in run.replications:
             for series in replication.series.get(table, ()):
                 samples = by_name.setdefault(tuple(series[label] for label in labels), {})
@@ -210,8 +216,7 @@ def _series(table: str) -> Table:
         for names, samples in sorted(by_name.items()):
             for t, sampled in sorted(samples.items()):
                 means = [None if None in values else fmean(values) for values in zip(*sampled, strict=True)]
-                levels = MetricSample(kind, [row[columns.index(measured)] for row in sampled], drawn=drawn)
-                yield t, *names, *means, *interval(levels, run.level)[1:]
+                yield t, *names, *means, *ends(tuple(sorted(sample[at] for sample in sampled)))
 
     return Table(rows, ("t", *labels, *columns, *ENDS))
 
