@@ -113,6 +113,21 @@ def test_a_partial_table_keeps_the_rest() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "thousandths"), [("10 %", 100), ("2.5%", 25), ("0 %", 0), ("100 %", 1000), ("7", 7)]
+)
+def test_a_failure_rate_is_a_share_or_thousandths(text: str, thousandths: int) -> None:
+    assert (
+        catalogue(f"{SMALL}job_failure_rates: {{crawl: {text}}}\n").job_failure_rates["crawl"] == thousandths
+    )
+
+
+@pytest.mark.parametrize("text", ["0.1", "0.25 %", "ten %", "true", "100.1 %"])
+def test_a_failure_rate_of_another_form_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match=r"job_failure_rates\.crawl: (write a share such as|expected at most)"):
+        catalogue(f"{SMALL}job_failure_rates: {{crawl: {text}}}\n")
+
+
+@pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         (

@@ -3,11 +3,12 @@
 The specification shows hardly any number of a plan (U60), so every one of them is data of a catalogue.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from html import escape
-from typing import Annotated, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ranksim.core.clock import MINUTE
 from ranksim.core.contract.public import Public
@@ -21,6 +22,19 @@ JobLabel = Literal["rank_run", "crawl", "site_optimization", "ai_scan"]
 Count = Annotated[int, Field(ge=0)]
 NonNegativeMoney = Annotated[Money, Field(ge=0)]
 NonNegativeDuration = Annotated[Duration, Field(ge=0)]
+
+
+def _read_rate(value: Any) -> Any:
+    if isinstance(value, str) and (share := re.fullmatch(r"(\d+)(?:\.(\d))? ?%", value)):
+        return int(share[1] + (share[2] or "0"))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise ValueError(f"write a share such as '10 %', or failures in a thousand such as 100, found {value!r}")
+
+
+Thousandths = Annotated[int, Field(ge=0, le=1000)]
+FailureRate = Annotated[Thousandths, BeforeValidator(_read_rate, json_schema_input_type=str | Thousandths)]
+"""Failures in a thousand; in files also a share such as '10 %'."""
 
 CAPABILITY_OF: dict[SpendLabel, str] = {
     "rank_run": "rank_tracking",
@@ -138,7 +152,8 @@ class Plan(Public):
 class Catalogue(Public):
     """Everything that is sold, what it costs to provide, and how long jobs take.
 
-    `plans` is keyed by plan name, `add_ons` by add-on name; `job_failure_rates` are failures in a thousand.
+    `plans` is keyed by plan name, `add_ons` by add-on name; `job_failure_rates` are failures in a thousand,
+    or shares such as '10 %'.
     Where `prices_known` is false, as of a mirrored account, a price of 0 means that it is not known.
     """
 
@@ -150,7 +165,7 @@ class Catalogue(Public):
     unit_costs: UnitCosts
     capability_of: dict[SpendLabel, str] = CAPABILITY_OF
     job_durations: dict[JobLabel, Distribution] = JOB_DURATIONS
-    job_failure_rates: dict[JobLabel, Annotated[int, Field(ge=0, le=1000)]] = JOB_FAILURE_RATES
+    job_failure_rates: dict[JobLabel, FailureRate] = JOB_FAILURE_RATES
 
     @field_validator("plans")
     @classmethod
