@@ -238,11 +238,11 @@ def test_slots_begin_with_what_is_held_in_the_midst_of_the_month() -> None:
     """1,250 of 5,000 slots and 600 held on 10 March; 22 days on, on 1 April, the held ones are free again."""
     own = OwnAccount(planned(), "acme")
     assert (own.load.slots, own.load.keywords, own.load.each, own.slots_left) == (1250, 350, 4, 3150)
-    churn = Churn(-(-1250 // 4), 4, 1, adds=10, law="fixed", held=600)
+    churn = Churn(312, 4, 1, adds=10, law="fixed", held=600, beside=2)
     counted = slot_use(churn, own.plan.slot_limit, start=own.now, days=23, anchor=own.anchor)
     used = [day.used_mean for day in counted.days]
-    assert (used[0], used[21], used[22]) == (600 + 4 * 323, 600 + 4 * (313 + 220), 4 * (313 + 230))
-    assert counted.room == (5000 - 600) // 4 - 313
+    assert (used[0], used[21], used[22]) == (600 + 1250 + 40, 600 + 1250 + 880, 1250 + 920)
+    assert counted.room == 787
     seen = simulate_slot_use(churn, 5000, start=own.now, days=23, anchor=own.anchor, replications=1)
     observed = [day.observed_used for day in seen.days]
     assert [None if one is None else one.mean for one in observed] == used

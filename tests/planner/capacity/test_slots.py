@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+import ranksim as rs
+from ranksim.cli import app
 from ranksim.core.clock import DAY, instant
 from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.slots import Churn, SlotChange, month_lengths, slot_use
@@ -113,6 +118,11 @@ def test_simulated_accounts_agree_with_the_poisson_law() -> None:
         ),
         ({"keywords": 1, "adds": 1.5, "law": "fixed"}, 100, "adds: expected a whole number with law fixed"),
         ({"keywords": 26, "pairings": 4}, 100, "at most 25, which is 100 slots at 4 each, found 26"),
+        (
+            {"keywords": 25, "pairings": 4, "held": 1, "beside": 3},
+            100,
+            "at most 24, which is 100 slots beside 1 that are held and 3 of words of other sizes at 4 each",
+        ),
     ],
 )
 def test_bad_input(churn: dict[str, Any], limit: int, message: str) -> None:
@@ -173,3 +183,43 @@ def test_what_else_is_added_may_not_fit() -> None:
     answer = slot_use(Churn(40, adds=0), 60, start=MARCH, days=20, others=OTHERS)
     assert [day.refused_by for day in answer.days] == [0, 0, *[1] * 18]
     assert (answer.room, answer.days[1].used_mean, answer.days[19].used_mean) == (0, 40, 60)
+
+
+@pytest.mark.parametrize("limit", [190, 184, 60])
+def test_words_of_other_sizes_take_slots_in_every_month(limit: int) -> None:
+    """3 slots stay beside 10 words of 4, and 3 are held in March; a word comes and one goes each day."""
+    churn = Churn(10, 2, 2, adds=1, removals=1, law="fixed", held=3, beside=3)
+    answer = simulate_slot_use(churn, limit, start=MARCH, days=40, replications=1)
+    used = [day.used_mean for day in answer.days]
+    assert (used[0], answer.room) == (3 + 3 + 44, (limit - 6) // 4 - 10)
+    for day in answer.days:
+        assert day.observed_used is not None
+        assert day.observed_refused is not None
+        assert (day.observed_used.mean, day.observed_refused.mean) == (day.used_mean, day.refused_by), day
+
+
+FULL = """\
+start: 2026-01-01T00:00:00Z
+length: 31d
+accounts:
+  us:
+    plan: pro
+    portfolio: {domains: [a.example], keywords: 4501}
+    further: [{domains: [b.example], keywords: 4, scans: [{engine_devices: [google/desktop, google/mobile],
+      geographies: [US, GB]}]}]
+clients:
+  sync: {kind: keyword_sync, account: us, every: month, day: 5, at: "08:00", share: 0.10731}
+"""
+"""4,517 slots; a sync replaces 483 words of 1 slot and 0 of 4: with those all 5,000 are taken."""
+
+
+@pytest.mark.parametrize(("slots", "refused"), [(5_000, 0), (4_999, 1)])
+def test_slots_of_words_that_differ_are_those_of_the_world(tmp_path: Path, slots: int, refused: int) -> None:
+    scenario = rs.Scenario.parse(FULL).changed({"policy.catalogue.plans.pro.slot_limit": slots})
+    path = tmp_path / "scenario.yaml"
+    path.write_text(FULL, encoding="utf-8")
+    asked = ["capacity", "slots", "--scenario", str(path), "--adds", "0", "--limit", str(slots), "--json"]
+    days = json.loads(CliRunner().invoke(app, asked).stdout)["tables"]["answer"]
+    assert [day["used_mean"] for day in days] == [4_517] * 4 + [slots] * 27
+    assert [day["refused_by"] for day in days] == [0] * 4 + [refused] * 27
+    assert rs.run(scenario).metric("refusals.slot_limit_exceeded").mean == refused

@@ -61,6 +61,7 @@ OBSERVED = {"observed_used": "count", "observed_refused": "share"}
 class Churn:
     """What an account tracks at first, and how that changes; `held` slots are held to its month's end.
 
+    `beside` slots are those of words of other sizes, which stay.
     `adds` and `removals` are words a day, on average ("poisson") or exactly ("fixed"); a word that is removed
     and comes back in the same month counts in neither (U63).
     """
@@ -72,13 +73,14 @@ class Churn:
     removals: float = 0.0
     law: Law = "poisson"
     held: int = 0
+    beside: int = 0
 
     def __post_init__(self) -> None:
         """Raise BadInput for what cannot be."""
         check_numbers(self)
         expect(0 <= self.keywords <= MANY, "keywords", f"0 to {MANY}", self.keywords)
         check_least(self, 1, "pairings", "geographies")
-        check_least(self, 0, "held")
+        check_least(self, 0, "held", "beside")
         for what, rate in (("adds", self.adds), ("removals", self.removals)):
             expect(0 <= rate <= MANY_A_DAY, what, f"words a day, from 0 to {MANY_A_DAY}", rate)
             expect(self.law == "poisson" or rate == int(rate), what, "a whole number with law fixed", rate)
@@ -138,7 +140,7 @@ class SlotUse(ReadyAnswer):
     @property
     def room(self) -> int:
         """Fresh words that fit before the first refusal of the first month."""
-        left = self.limit - self.churn.held - self.to_come
+        left = self.limit - self.churn.held - self.churn.beside - self.to_come
         return max(0, left // self.churn.slots_per_keyword - self.churn.keywords)
 
     @property
@@ -196,9 +198,10 @@ def slot_use(
     start, anchor = day_of_month(moment("start", start), anchor)
     expect(1 <= days <= MANY_DAYS, "days", f"1 to {MANY_DAYS}", days)
     expect(limit >= 0, "limit", "0 or more", limit)
-    each, held = churn.slots_per_keyword, churn.held
-    most = (limit - held) // each
-    besides = f" beside {held} that are held" if held else ""
+    each, held, beside = churn.slots_per_keyword, churn.held, churn.beside
+    most = (limit - held - beside) // each
+    taken = [f"{held} that are held"] * bool(held) + [f"{beside} of words of other sizes"] * bool(beside)
+    besides = f" beside {' and '.join(taken)}" if taken else ""
     expect(
         churn.keywords <= most,
         "keywords",
@@ -221,7 +224,7 @@ def _slot_days(
         removed[(change.at - start) // DAY] += change.removed
     # More words than anybody will ever come to need no room in the tables.
     enough = churn.keywords + len(chances(law, churn.adds * sum(months), limit // each))
-    words, beside, held, begin = _Words.of(churn.keywords), churn.held, churn.held, 0
+    words, beside, held, begin = _Words.of(churn.keywords), churn.held + churn.beside, churn.held, 0
     for length in months:
         since, most = begin, max(-1, min((limit - beside) // each, enough))
         now = words = words.with_room(most)

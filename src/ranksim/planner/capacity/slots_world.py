@@ -41,8 +41,8 @@ def simulate_slot_use(
 ) -> SlotUse:
     """Answer as `slot_use`, with what so many simulated accounts showed beside it, with intervals.
 
-    Each account really adds and deletes keywords through the rulebook, one request each; what `others` add
-    are words of 1 slot, of which they remove so many at once. `progress` is told
+    Each account really adds and deletes keywords through the rulebook, one request each; what is `beside`
+    and what `others` add are words of 1 slot, of which the latter remove so many at once. `progress` is told
     how far it is; without it a notebook shows that. Raises BadInput.
     """
     start, anchor = day_of_month(moment("start", start), anchor)
@@ -86,7 +86,7 @@ def _scenario(churn: Churn, limit: int, start: Micros, anchor: Micros, days: int
         "geographies": tuple({"country": "US", "location_id": str(i)} for i in range(churn.geographies)),
     }
     portfolio = {"domains": 1, "keywords": churn.keywords, "scans": (scan,)}
-    others = {"domains": 1, "keywords": 0}
+    others = {"domains": 1, "keywords": churn.beside}
     return Scenario.model_validate(
         {
             "name": "churn",

@@ -65,15 +65,15 @@ def slots(
     begin, anchor, held = moment("--start", start or "2026-03-01"), None, 0
     if own is not None and start is None:
         begin, anchor, held = own.now, own.anchor, own.held
-    notes, others = tuple[str, ...](), list[SlotChange]()
+    notes, others, beside = tuple[str, ...](), list[SlotChange](), 0
     if own is not None:
         first, _ = day_of_month(begin, anchor)
         others = list(slot_changes(own, max(first, own.now), first + days * DAY + MONTH))
         plan = plan or own.plan.name
-        keywords, pairings, geographies, notes = _tracked(own, keywords, pairings, geographies)
+        keywords, beside, pairings, geographies, notes = _tracked(own, keywords, pairings, geographies)
         notes += (*own.left_out_notes, *scenario_notes(own.scenario))
     words = wanted("keywords", keywords)
-    churn = Churn(words, pairings or 1, geographies or 1, adds, removals, cast("Law", law), held)
+    churn = Churn(words, pairings or 1, geographies or 1, adds, removals, cast("Law", law), held, beside)
     most = plan_named(used, plan or "pro").slot_limit if limit is None else limit
     if not replications:
         exact = slot_use(churn, most, start=begin, days=days, anchor=anchor, others=others)
@@ -88,8 +88,11 @@ def slots(
 
 def _tracked(
     own: "OwnAccount", keywords: int | None, pairings: int | None, geographies: int | None
-) -> tuple[int, int, int, tuple[str, ...]]:
-    """Return what an account tracks, in words of one size, where flags do not say it, and notes on that."""
+) -> tuple[int, int, int, int, tuple[str, ...]]:
+    """Return what an account tracks, where flags do not say it, and notes on that.
+
+    That is in words of one size, and what its slots are more than those of such words.
+    """
     from ranksim.planner.capacity.own_sync import slots_to_come
     from ranksim.planner.capacity.tracked import tracked_slots
 
@@ -100,5 +103,5 @@ def _tracked(
         if len(own.sizes) > 1:
             notes = (f"Added words are taken to have {pairings} slots each. {notes[0]}",)
     each = (pairings or 1) * (geographies or 1)
-    words = -(-tracked_slots(own.parts) // each) if keywords is None else keywords
-    return words, pairings or 1, geographies or 1, notes
+    words, beside = divmod(tracked_slots(own.parts), each) if keywords is None else (keywords, 0)
+    return words, beside, pairings or 1, geographies or 1, notes
