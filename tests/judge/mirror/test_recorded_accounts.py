@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import ranksim as rs
 from ranksim import cli
+from ranksim.core.clock import DAY, SECOND, Micros
 from ranksim.core.contract.located import Located
-from ranksim.core.trace import DeliveryAttempt, Trace
+from ranksim.core.trace import DeliveryAttempt, Exchange, Trace
 from ranksim.judge.mirror.recorded import read_recorded, with_recorded
 from ranksim.judge.mirror.world import world_of
 
@@ -95,6 +100,45 @@ def test_what_a_trace_shows_besides_joins_what_was_read(recorded: Path) -> None:
     assert len(both.lists["jobs.list"]) == 100
     twin = world_of(read.reading, "there", read.now)
     assert set(twin.scenario["clients"]) == {"acme-rank_run", "acme-keyword_briefs"}
+
+
+def test_keys_of_a_trace_call_beside_those_by_which_an_account_was_read(recorded: Path) -> None:
+    """A target names its keys otherwise than a recorder does, so that clients of a trace were left out."""
+    read = read_recorded(recorded)
+    [account] = read.reading.accounts
+    listed = replace(account, keys={"key": None})
+    both = with_recorded(replace(read.reading, accounts=(listed,)), read)
+    assert set(both.accounts[0].keys) == {"key", "acme/main", "acme/second"}
+    twin = world_of(both, "there", read.now, read)
+    assert twin.scenario["clients"]["acme/second-calls"]["key"] == "acme/second"
+
+
+def test_calls_of_a_deployment_with_another_clock_come_by_its_dates(recorded: Path) -> None:
+    """Twenty days that a recorder saw pass in minutes, months later: jobs and calls are of one clock."""
+    trace = Trace.read(recorded)
+    first = trace.exchanges[0].sent
+
+    def seen(late: Micros, faster: int) -> list[Exchange]:
+        return [
+            each.model_copy(
+                update={
+                    "sent": first + late + (each.sent - first) // faster,
+                    "received": first + late + (each.sent - first) // faster,
+                    "response_headers": {
+                        "date": format_datetime(datetime.fromtimestamp(at, UTC), usegmt=True)
+                    },
+                }
+            )
+            for each, at in ((each, each.sent // SECOND) for each in trace.exchanges)
+        ]
+
+    def client(exchanges: Sequence[Exchange]) -> dict[str, Any]:
+        read = read_recorded(replace(trace, exchanges=exchanges))
+        return world_of(read.reading, "there", read.start, read).scenario["clients"]["acme/second-calls"]
+
+    own = client(trace.exchanges)
+    for late, faster in ((0, 1), (270 * DAY, 1), (270 * DAY, 40_000)):
+        assert client(seen(late, faster))["every"] == own["every"], (late, faster)
 
 
 def test_webhooks_tell_of_jobs_that_ended_as_replies_do(recorded: Path) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ranksim.core.clock import SECOND, Micros
+from ranksim.core.clock import MINUTE, SECOND, Micros
 from ranksim.core.records import parsed_object
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.trace import DeliveryAttempt, Exchange, Header, Trace
-from ranksim.judge.conformance.history.exchange_reader import route
+from ranksim.judge.conformance.history.exchange_reader import parse_http_date, route
 from ranksim.judge.mirror.listed import ListedKeywords, counted_lists, listed_over_rest
 from ranksim.judge.mirror.reading import KEYWORDS, OWNED, Item, ReadAccount, Reading, StatedAccount
 from ranksim.judge.mirror.stated import STARTS, NamedThings, no_account, started_item
@@ -27,6 +27,9 @@ MANY_MADE = {"keyword_briefs.create": "briefs", "keywords.create": "created"}
 
 OF_KEYWORDS = ("domain_id", "list_id")
 """What a listing of keywords is asked for, and so tells of each of them."""
+
+APART = MINUTE
+"""How far a Date may lie from when its reply was received, where both are of one clock (µs)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,7 @@ def read_recorded(source: Path | Trace, stated: StatedAccount | None = None) -> 
     where there is no account to show or to state.
     """
     trace = source if isinstance(source, Trace) else Trace.read(source)
+    trace = replace(trace, exchanges=_by_date(trace.exchanges))
     traced: dict[str, TracedAccount] = {}
     calls: dict[str, list[tuple[Micros, str]]] = {}
     owners = _owners(trace)
@@ -160,8 +164,30 @@ def read_recorded(source: Path | Trace, stated: StatedAccount | None = None) -> 
     return TracedAccounts(Reading(tuple(accounts), unknown), calls, host, first, last)
 
 
+def _by_date(exchanges: list[Exchange]) -> list[Exchange]:
+    """Return calls at the deployment's dates, where its clock is another than that which recorded them.
+
+    Its jobs and months go by that clock, which may be set, or go faster. A call whose reply has no date is of
+    the date before it. Dates have whole seconds (RFC 9110), so calls of one clock stay as they are.
+    """
+    dates = [_date(exchange) for exchange in exchanges]
+    received = (exchange.received or exchange.sent for exchange in exchanges)
+    if not any(date and abs(date - at) > APART for date, at in zip(dates, received, strict=True)):
+        return exchanges
+    latest, there = next(filter(None, dates)), list[Exchange]()
+    for exchange, date in zip(exchanges, dates, strict=True):
+        latest = date or latest
+        there.append(exchange.model_copy(update={"sent": latest, "received": latest}))
+    return there
+
+
+def _date(exchange: Exchange) -> Micros | None:
+    seconds = parse_http_date((exchange.response_headers or {}).get("date", ""))
+    return None if seconds is None else seconds * SECOND
+
+
 def with_recorded(reading: Reading, recorded: TracedAccounts) -> Reading:
-    """Return what was read, with the items that a trace shows besides, as of jobs that are listed no more."""
+    """Return what was read, with the keys and items that a trace shows besides, as jobs listed no more."""
     beside = {read.single("account.get").get("id"): read for read in recorded.reading.accounts}
     accounts = []
     for read in reading.accounts:
@@ -170,7 +196,8 @@ def with_recorded(reading: Reading, recorded: TracedAccounts) -> Reading:
         for name in ("jobs.list", "keyword_briefs.list", "webhook_deliveries.list"):
             rows = {str(row.get("id")): row for row in (other.lists.get(name, ()) if other else ())}
             lists[name] = list((rows | {str(row.get("id")): row for row in lists.get(name, ())}).values())
-        accounts.append(ReadAccount(read.name, read.environment, read.keys, read.singles, lists, read.lacks))
+        keys = {**(other.keys if other else {}), **read.keys}
+        accounts.append(ReadAccount(read.name, read.environment, keys, read.singles, lists, read.lacks))
     return Reading(tuple(accounts), reading.unknown, reading.date)
 
 
