@@ -52,6 +52,7 @@ class Heading:
     the rows of those that the service was asked about, and `readings` what others would make of it, where
     they were tried. `made_up` says what the answer rests on that nobody observed. `plans` is the plan that
     each account starts with; `invoice` what all pay a month (µUSD), by these and their add-ons.
+    Where nothing `is_drawn`, all replications are the same.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Heading:
     command: str = ""
     invoice: int | None = None
     plans: Mapping[str, str] = field(default_factory=dict)
+    is_drawn: bool = True
 
     @property
     def line(self) -> str:
@@ -100,6 +102,9 @@ class Heading:
         """What the numbers are where there are several replications; nothing where there is one."""
         if self.replications == 1:
             return ""
+        if not self.is_drawn:
+            runs = units.count(self.replications)
+            return f"Nothing is drawn in this world: all {runs} replications are the same."
         which = f"all {self.replications}" if self.replications <= units.FEW else "all or nearly all of them"
         return (
             f"Numbers are means over the {units.count(self.replications)} replications, with 95 % intervals "

@@ -65,6 +65,11 @@ def test_two_replications_are_simulated_where_nothing_is_drawn() -> None:
     assert messages[-1] == "2 of 2 done"
 
 
+def test_a_result_of_which_nothing_is_drawn_says_so_in_place_of_intervals() -> None:
+    heading = rs.run(world(), replications=20).heading
+    assert heading.averaged == "Nothing is drawn in this world: all 20 replications are the same."
+
+
 @pytest.mark.parametrize("name", UNDRAWN)
 def test_where_nothing_is_drawn_replications_are_alike_and_nothing_has_an_interval(name: str) -> None:
     scenario = world(**UNDRAWN[name])

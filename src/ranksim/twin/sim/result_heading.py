@@ -22,6 +22,7 @@ class Headed(Observed, Protocol):
     """What a heading is of: a result."""
 
     seed: int
+    fixed: tuple[str, ...]
     readings: Readings
 
     @property
@@ -43,6 +44,7 @@ def heading_of(scenario: Scenario, result: Headed, command: str = "") -> Heading
         length=scenario.length,
         accounts=len(scenario.accounts),
         replications=len(result.replications),
+        is_drawn="" not in result.fixed,
         seed=result.seed,
         version=VERSION,
         policy=scenario.policy.name,
