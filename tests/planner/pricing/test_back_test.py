@@ -543,11 +543,13 @@ def test_what_the_cost_of_jobs_rests_on_is_said_where_there_are_such_jobs(tmp_pa
     assert assumed(back_test(recorded(tmp_path, brief(0)), on("pro"))) == []
     jobs = recorded(tmp_path, job(0, "rank_run"), job(1, "crawl"))
     ranks = "The cost of rank runs assumes 70 keywords on each of 1 domain, since nobody says how many: give "
-    pages = "The number of pages that crawls find is drawn for each domain, and their cost with it: "
-    pages += "--seed draws others."
+    rest = " is drawn for each domain, and their cost with it: --seed draws others."
+    pages = f"The number of pages that crawls find{rest}"
     calls = f"{ranks}--keywords or --accounts."
     assert assumed(back_test(jobs, on("pro"), keywords=70)) == [calls, pages]
     described = dict.fromkeys(jobs.accounts, AccountSpec(plan="pro", portfolio=PortfolioSpec(keywords=3)))
     assert assumed(back_test(jobs, on("pro"), accounts=described)) == [pages]
+    optimized = [f"The number of pages that site optimizations look at{rest}"]
+    assert assumed(back_test(recorded(tmp_path, job(0, "site_optimization")), on("pro"))) == optimized
     of_columns = back_test_columns(columns_of(jobs, keywords=70), on("pro"), compiled=False).notes
     assert {f"{ranks}--keywords or --accounts of ranksim price import.", pages} <= {*of_columns}

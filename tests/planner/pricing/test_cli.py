@@ -498,3 +498,18 @@ def test_a_comparison_wants_b_or_what_is_set() -> None:
 def test_a_wrong_path_is_answered_with_the_nearest(path: str) -> None:
     code, _, err = told("back-test", str(EXAMPLES / "trace.jsonl"), "--set", f"{path}=9 USD", COLUMNS="300")
     assert (code, "did you mean 'policy.catalogue.plans.pro.price'?" in err) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    "of", [("compare", "--set", "plans.pro.price=1 USD"), ("pareto", "--vary", "plans.pro.price=1 USD,2 USD")]
+)
+def test_an_account_of_a_scenario_is_drawn_by_the_seed_of_its_file(
+    of: tuple[str, ...], tmp_path: Path
+) -> None:
+    lines = "scenario: 1\nname: s\nstart: 2026-09-01T00:00:00Z\nlength: 1d\nseed: 3\n"
+    lines += "accounts: {one: {plan: pro, portfolio: {keywords: 3}}}\n"
+    lines += 'clients: {b: {account: one, kind: brief_refresher, every: day, at: "06:00", keywords: 2}}\n'
+    (scenario := tmp_path / "s.yaml").write_text(lines)
+    given = (*of, "--scenario", str(scenario), "--replications", "2")
+    assert "seed 3" in str(answered(*given)["notes"])
+    assert "seed 1" in str(answered(*given, "--seed", "1")["notes"])

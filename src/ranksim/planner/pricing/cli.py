@@ -53,7 +53,7 @@ def compare(
             help="Go on until the margin's difference is known to within this share of itself.",
         ),
     ] = None,
-    seed: Seed = 1,
+    seed: flags.OwnSeed = None,
     threads: flags.Threads = 1,
 ) -> flags.Answered:
     """What catalogue B would have earned, cost and refused the customers of A.
@@ -87,16 +87,16 @@ def compare(
                 scenario, other, account=account, a=first, policy=under, moves=moves,
                 replications=replications, seed=seed, precision=precision, demand=demand, progress=tell,
             )  # fmt: skip
-            subject = flags.about_account(of_account.own, replications, seed)
+            subject = flags.about_account(of_account.own, replications, answer.seed)
             under, consulted = of_account.own.scenario.policy, of_account.consulted
         else:
-            customers = flags.read_customers(population)
+            customers, seeded = flags.read_customers(population), 1 if seed is None else seed
             answer = compared(
                 customers, first or catalogue_of("illustrative"), other, policy=under, moves=moves,
-                replications=replications, seed=seed, threads=threads, precision=precision, demand=demand,
+                replications=replications, seed=seeded, threads=threads, precision=precision, demand=demand,
                 progress=tell,
             )  # fmt: skip
-            subject, consulted = flags.asked_about(customers, replications, seed), CONSULTED
+            subject, consulted = flags.asked_about(customers, replications, answer.seed), CONSULTED
     a, b = answer.names
     question = f"What would catalogue B ({b}) earn, cost and refuse with the customers of A ({a})?"
     return flags.Answered(answer, f"{question} {subject}", under, consulted)
@@ -159,7 +159,7 @@ def pareto(
     leave_refused: flags.LeaveRefused = 0.0,
     policy: flags.PolicyFile = None,
     replications: flags.Replications = 5,
-    seed: Seed = 1,
+    seed: flags.OwnSeed = None,
     threads: flags.Threads = 1,
 ) -> flags.Answered:
     """Margin against blocked customers over a grid of ceilings, quotas and prices.
@@ -186,16 +186,16 @@ def pareto(
                 seed=seed, demand=demand, progress=tell,
             )  # fmt: skip
             own = own_scenario(of, account, under)
-            subject, whom = flags.about_account(own, replications, seed), "calls"
+            subject, whom = flags.about_account(own, replications, answer.seed), "calls"
             under, consulted = own.scenario.policy, answer.consulted
         else:
-            customers = flags.read_customers(population)
+            customers, seeded = flags.read_customers(population), 1 if seed is None else seed
             answer = frontier(
-                customers, sold, grid, policy=under, replications=replications, seed=seed, threads=threads,
+                customers, sold, grid, policy=under, replications=replications, seed=seeded, threads=threads,
                 demand=demand, progress=tell,
             )  # fmt: skip
             subject, whom, consulted = (
-                flags.asked_about(customers, replications, seed),
+                flags.asked_about(customers, replications, answer.seed),
                 "customers",
                 CONSULTED,
             )

@@ -77,6 +77,9 @@ PolicyFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Facts and assumptions; the default policy's if not given."),
 ]
+OwnSeed = Annotated[
+    int | None, typer.Option(help="Seed of all that is drawn.  [default: the scenario's; without one 1]")
+]
 Replications = Annotated[int, typer.Option(help="Independent runs; at least 2, for intervals.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads; the result does not depend on it.")]
 

@@ -339,7 +339,7 @@ def compare_account(
     policy: Policy | str | Path | None = None,
     moves: catalogues.Moves | None = None,
     replications: int = 10,
-    seed: int = 1,
+    seed: int | None = None,
     level: float = LEVEL,
     precision: float | None = None,
     demand: Demand | None = None,
@@ -349,10 +349,12 @@ def compare_account(
 
     The account is the only one, unless it is named; scenario, catalogues and policy may be files. It is
     served for as long as the scenario lasts, for thirty days at least. `moves`, `precision`, `demand` and
-    `progress` are those of `compare`; the share that stays is the chance that this one does. Raises BadInput.
+    `progress` are those of `compare`; the share that stays is the chance that this one does. Without a `seed`
+    it is the scenario's. Raises BadInput.
     """
     pairs.check_replications(replications, precision)
     own = own_scenario(scenario, account, policy)
+    seed = own.scenario.seed if seed is None else seed
     first = catalogues.catalogue_of(own.scenario.policy.catalogue if a is None else a)
     plans = [bought.plan for bought in own.terms]
     sides = catalogues.compared_sides(first, catalogues.catalogue_of(b), moves, plans, own.check_sold)

@@ -215,18 +215,19 @@ def pareto_account(
     catalogue: Catalogue | str | Path | None = None,
     policy: Policy | str | Path | None = None,
     replications: int = 5,
-    seed: int = 1,
+    seed: int | None = None,
     level: float = LEVEL,
     demand: Demand | None = None,
     progress: Tell | None = None,
 ) -> Frontier:
     """Try every combination of a grid on an account of a scenario, which is run as it is. Raises BadInput.
 
-    What is blocked is then a share of the account's calls for work. The account, the scenario's length and
-    the catalogue are as `compare_account` takes them.
+    What is blocked is then a share of the account's calls for work. The account, the scenario's length, the
+    seed and the catalogue are as `compare_account` takes them.
     """
     check_replications(replications)
     own = own_scenario(scenario, account, policy)
+    seed = own.scenario.seed if seed is None else seed
     own.check_unset(grid)
     choices, tried, groups = _laid_out(
         catalogues.catalogue_of(catalogue or own.scenario.policy.catalogue), grid

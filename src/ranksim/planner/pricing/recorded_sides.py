@@ -50,10 +50,11 @@ NO_REASON = "reason not recorded"
 """What stands for the code of a refusal of which a recording shows the status alone."""
 
 DRAWN = {
-    "pages that crawls find": {JobKind.CRAWL, JobKind.SITE_OPTIMIZATION},
-    "questions that AI scans ask": {JobKind.AI_SCAN},
+    JobKind.CRAWL: "pages that crawls find",
+    JobKind.SITE_OPTIMIZATION: "pages that site optimizations look at",
+    JobKind.AI_SCAN: "questions that AI scans ask",
 }
-"""What jobs of some kinds buy, of which it is drawn how many there are."""
+"""What jobs of a kind buy, of which it is drawn how many there are."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -316,7 +317,7 @@ def assumed_notes(
             f"The cost of rank runs assumes {many} keywords on each of {domains}, since nobody says how "
             f"many: give --keywords or --accounts{source}."
         )
-    drawn = [text for text, of in DRAWN.items() if not of.isdisjoint(kinds)]
+    drawn = [text for kind, text in DRAWN.items() if kind in kinds]
     if drawn:
         notes.append(
             f"The number of {' and of '.join(drawn)} is drawn for each domain, and their cost with it: "
