@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -321,6 +322,23 @@ def test_a_team_that_gets_a_key_and_domains_of_its_own_is_counted_from_its_month
 def test_of_fewer_domains_fewer_have_gone(which: int | tuple[str, ...]) -> None:
     removal = {"do": "remove_domains", "at": "40d", "domains": which}
     assert costs(joined(removal), "1,1,1,0.5,0.5") == [248_000, 248_000, 124_000, 62_000, 62_000]
+
+
+def test_what_joins_with_work_by_the_week_costs_no_month_less_than_a_run_shows() -> None:
+    """Mondays and Fridays are five in different months: the most of both is no month's difference."""
+    at = {"kind": "schedule", "account": "acme", "job": "rank_run", "every": "week", "at": "03:00"}
+    added = {"do": "add_domains", "at": "2026-04-01T00:00:00Z", "domains": ("new.example",), "keywords": 10}
+    team = {**at, "weekday": "friday", "domains": ["new.example"], "starts": "2026-04-01T00:00:00Z"}
+    runs = {**at, "weekday": "monday", "domains": ["site1.acme.example"]}
+    scenario = joined(added).replace(sample_every="1h", clients={"runs": runs, "team": team})
+    spent = Counter[int]()
+    for row in rs.run(scenario).frame("spend").itertuples():
+        before = row.t - timedelta(microseconds=1)
+        month = (before.year - 2026) * 12 + before.month - 2
+        spent[month] = max(spent[month], round(row.spent_usd * 1e6))
+    assert all(
+        cost >= spent[month] > 0 for month, cost in enumerate(costs(scenario, ",".join(["1"] * 12)), 1)
+    )
 
 
 AGAIN = {"kind": "schedule", "account": "acme", "job": "rank_run", "at": "12:00", "spread": "20m"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import add
 from typing import Any, NamedTuple
 
 from ranksim.core.callers.programs import AnyClient, Python, Schedule
-from ranksim.core.clock import DAY, HOUR, Micros, billing_month, months_between
+from ranksim.core.clock import DAY, HOUR, Micros, billing_month, month_end, months_between
 from ranksim.core.contract.plans import Plan
 from ranksim.core.rules.admission import held_at, reserved_at, settled_at, used_at
 from ranksim.core.service.service import Service
@@ -31,9 +32,17 @@ from ranksim.twin.sim.timeline import (
 )
 from ranksim.twin.sim.world import World
 
+Span = tuple[Micros, Micros]
+"""A time, from an instant until another."""
+
 Samples = Sequence[tuple[Micros, Sequence[int]]]
 """Instants, and what an account used then: slots, cost of the month (µUSD), units of each metric."""
 
+JOINING = 4
+"""Months in a row of which one at least has five of a weekday, whichever it is."""
+
+LEAVING = 9
+"""Months in a row of which one at least of 31 days has only four of a weekday, whichever it is."""
 
 StartsOf = Callable[[Sequence[str]], tuple[JobStarts, ...]]
 """When jobs of further domains are started, by their hosts."""
@@ -52,8 +61,8 @@ def left_out_of(
 
     Worlds show it, in which no limit of a plan refuses anything but cooldowns do: one without either, and for
     each month in which the timeline changes something one with what it has changed until then, which goes on
-    for two months more, of which one has 31 days. So a month has whole what is there when it begins or ends.
-    The same is done for a month in which one of those clients stops, or begins if it is not the first.
+    until each weekday has been five times in a month. So a month has whole what is there when it begins or
+    ends. The same is done for a month in which one of those clients stops, or begins if it is not the first.
     Another shows how much of it is that what the account begins with is removed. Clients in Python of the
     user's, and what the timeline sets, are in none. Those months begin with the scenario; numbered are the
     billing months, from `anchor` (µs, U51), in which something changes. `tell` is told how far it is. Raises
@@ -63,11 +72,12 @@ def left_out_of(
     edges = _edges(scenario, clients)
     times = sorted([*edges, *(change.at.on(start) for change in changes)])
     months = list(dict.fromkeys(billing_month(start, at) for at in times))
-    ends = max(scenario.end, months[-1][1] + 2 * MONTH if months else start + MONTH)
+    leaving = [change for change in changes if _leaves(change, changes, scenario)]
+    further = _months_after(start, [end for _, end in months], LEAVING if leaving else JOINING)
+    ends = max(scenario.end, further[-1] if months else start + MONTH)
     world = _unlimited(scenario, account, ends - start)
     began = frozenset(scenario.accounts[account].hosts(account))
-    leaving = [change for change in changes if _leaves(change, changes, scenario)]
-    lengths = [ends] * (1 + bool(clients)) + [end + 2 * MONTH for _, end in months] * (1 + bool(leaving))
+    lengths = [ends] * (1 + bool(clients)) + further * (1 + bool(leaving))
     left = total = sum(length - start for length in lengths)
 
     def sampled(scenario: Scenario, until: Micros) -> Samples:
@@ -81,14 +91,13 @@ def left_out_of(
         everything = sampled(_until(world, start, changes), ends)
         same = min((billing_month(start, at)[0] for at in edges), default=ends)
         if same > start:
-            still = _Worlds(_metrics(scenario), rest, everything, rest).beyond(start, same)
+            still = _Worlds(start, _metrics(scenario), rest, everything, rest).beyond(start, same)
     by_month, changed = {1: still}, set[int]()
-    for begin, end in months:
-        until = end + 2 * MONTH
+    for (begin, end), until in zip(months, further, strict=True):
         then = _until(world, end, changes)
         joined = [host for host in hosts_at_last(then, account) if host not in began]
         less = sampled(_until(world, end, changes, clients, leaving), until) if leaving else rest
-        worlds = _Worlds(_metrics(scenario), rest, sampled(then, until), less)
+        worlds = _Worlds(start, _metrics(scenario), rest, sampled(then, until), less)
         before, during = still, worlds.beyond(begin, end)
         still = replace(worlds.beyond(end, until), starts=starts_of(joined))
         at_edge = billing_month(anchor, begin)[0] == begin
@@ -103,6 +112,13 @@ def left_out_of(
     return replace(_largest([Uncounted(), *by_month.values()]), by_month=by_month)
 
 
+def _months_after(start: Micros, ends: Sequence[Micros], months: int) -> list[Micros]:
+    """When so many further months are over, each from the end (µs) of one that is counted from `start`."""
+    for _ in range(months):
+        ends = [month_end(start, end) for end in ends]
+    return list(ends)
+
+
 def _edges(scenario: Scenario, clients: Collection[str]) -> list[Micros]:
     """When some clients begin after the first month, or stop (µs)."""
     start, edges = scenario.start, list[Micros]()
@@ -115,21 +131,46 @@ def _edges(scenario: Scenario, clients: Collection[str]) -> list[Micros]:
 
 
 class _Worlds(NamedTuple):
-    """What an account uses of money, slots and `metrics`: without any change, with all, with what removes."""
+    """What an account uses of money, slots and metrics: without any change, with all, with what removes.
 
-    metrics: Sequence[str]
+    Months begin with `start` (µs); of each of the `metrics` it is stated whether it is counted by month.
+    """
+
+    start: Micros
+    metrics: Mapping[str, bool]
     rest: Samples
     everything: Samples
     less: Samples
 
     def beyond(self, since: Micros, until: Micros) -> Uncounted:
-        """Return what changes need at most in a time (µs), and how much less it is for what they remove."""
-        more, removed = (self._over_rest(samples, since, until) for samples in (self.everything, self.less))
-        return replace(more, removed=removed)
+        """Return what changes need at most in a time (µs), and how much less it is for what they remove.
 
-    def _over_rest(self, samples: Samples, since: Micros, until: Micros) -> Uncounted:
-        used, without = _most(samples, since, until), _most(self.rest, since, until)
-        slots, spent, *units = (most - other for most, other in zip(used, without, strict=True))
+        That is the most of all months, which have four or five of a weekday; what is removed is as little as
+        in any month of 31 days, if there is one, since it is counted as in these.
+        """
+        months = list[tuple[Micros, Micros]]()
+        while not months or months[-1][1] < until:
+            begin = months[-1][1] if months else since
+            months.append((begin, min(until, month_end(self.start, begin))))
+        longest = [month for month in months if month[1] - month[0] == MONTH] or months
+        removed = self._more(self.less, self.rest, (since, until), longest)
+        added = self._more(self.everything, self.less, (since, until), months)
+        return replace(self._uncounted(map(add, added, removed)), removed=self._uncounted(removed))
+
+    def _more(self, samples: Samples, than: Samples, time: Span, months: Sequence[Span]) -> list[int]:
+        """How much more than in another world is used at most, in a month of what is counted by month."""
+        in_all, *by_month = (
+            [most - other for most, other in zip(_most(samples, *span), _most(than, *span), strict=True)]
+            for span in (time, *months)
+        )
+        monthly = (False, True, *self.metrics.values())
+        return [
+            max(differences) if by else more
+            for by, more, differences in zip(monthly, in_all, zip(*by_month, strict=True), strict=True)
+        ]
+
+    def _uncounted(self, amounts: Iterable[int]) -> Uncounted:
+        slots, spent, *units = amounts
         return Uncounted(slots, spent, dict(zip(self.metrics, units, strict=True)))
 
 
@@ -151,8 +192,11 @@ def _leaves(change: OfAccount, changes: Collection[OfAccount], scenario: Scenari
     return False
 
 
-def _metrics(scenario: Scenario) -> list[str]:
-    return sorted({metric for plan in scenario.policy.catalogue.plans.values() for metric in plan.quotas})
+def _metrics(scenario: Scenario) -> dict[str, bool]:
+    """The metrics of all plans, and whether any has an allowance a month of it."""
+    plans = scenario.policy.catalogue.plans.values()
+    periods = sorted((metric, quota.period) for plan in plans for metric, quota in plan.quotas.items())
+    return {metric: (metric, "month") in periods for metric, _ in periods}
 
 
 def _largest(amounts: Sequence[Uncounted]) -> Uncounted:
@@ -207,7 +251,7 @@ def _samples(scenario: Scenario, account: str, until: Micros, tell: Tell) -> Sam
     """Return what an account uses in a scenario's world, each hour of it `until` an instant."""
     tally = tally_of(scenario, _AccountSamples)
     world = World(scenario, seed=replication_seed(scenario.seed, 0), tally=tally)
-    tally.account, tally.metrics = world.actors[account].account, _metrics(scenario)
+    tally.account, tally.metrics = world.actors[account].account, list(_metrics(scenario))
     tally.tell, tally.length = tell, until - scenario.start
     world.env.run(until=until - scenario.start + 1)
     return tally.samples
