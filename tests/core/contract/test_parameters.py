@@ -120,7 +120,7 @@ def written(built: Scenario, path: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("path", "part", "value", "whole"),
+    ("path", "part", "value", "distribution"),
     [
         ("pools.rank_run.duration", "lognormal.median", "6m", {"lognormal": {"median": "6m", "sigma": 0.5}}),
         ("pools.rank_run.duration", "lognormal.sigma", 1, {"lognormal": {"median": "4m", "sigma": 1.0}}),
@@ -133,11 +133,11 @@ def written(built: Scenario, path: str) -> Any:
         ("faults[0].latency", "exponential.mean", "2s", {"exponential": {"mean": "2s"}}),
     ],
 )
-def test_a_number_of_a_distribution_is_set(path: str, part: str, value: Any, whole: Any) -> None:
+def test_a_number_of_a_distribution_is_set(path: str, part: str, value: Any, distribution: Any) -> None:
     path = f"{'policy' if path.startswith('catalogue') else 'scenario'}.{path}"
     scenario = SCENARIO.changed(DRAWN)
     changed = as_from_a_file(scenario, f"{path}.{part}", value)
-    assert written(changed, path) == whole
+    assert written(changed, path) == distribution
     others = DRAWN.keys() - {path, "scenario.faults", "scenario.pools.rank_run.capacity"}
     assert all(written(changed, other) == written(scenario, other) for other in others)
 
