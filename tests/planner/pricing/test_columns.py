@@ -120,7 +120,7 @@ def test_what_is_made_on_the_way_is_followed(tmp_path: Path) -> None:
     )  # fmt: skip
     columns = columns_of(recording)
     (account,), rows = columns.accounts, rows_of(columns)
-    assert (account.unmodelled, account.made_domains) == ({}, ("new.example",))
+    assert (account.unmodelled, account.made_domains) == ({}, (f"new1.account{account.number}.example",))
     assert rows["size"][2] == 2  # two words, one of them twice
     assert (rows["pairings"][3], rows["places"][3]) == (1, 2)
     assert rows["needs"][5] == rows["makes"][4] >= 0

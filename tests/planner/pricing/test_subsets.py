@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from exchanges import Line, call, recorded
 
+from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
 from ranksim.core.clock import HOUR, SECOND
 from ranksim.core.contract.policy import shipped_catalogue
 from ranksim.planner.pricing.back_test import back_test
@@ -82,6 +83,36 @@ def test_a_file_of_columns_comes_to_the_same_under_any_name(tmp_path: Path) -> N
     assert slow.total("cost", "A") == sum(row["cost"] for row in expected if row["side"] == "A")
     assert slow.total("cost", "B") == sum(row["cost"] for row in expected if row["side"] == "B")
     assert read_recording(tmp_path / "trace.jsonl").numbers == recording.numbers
+
+
+def costs(recording: Recording, domains: int | tuple[str, ...], seed: int, path: Path) -> set[int]:
+    """What an account costs by calls, by columns and by a file of these, µUSD."""
+    described = {"acme": AccountSpec(plan="agency", portfolio=PortfolioSpec(domains=domains, keywords=9))}
+    columns = columns_of(recording, accounts=described)
+    save_columns(columns, path)
+    of = [back_test_columns(each, [Side(PLANS)], seed=seed, compiled=False) for each in (columns, path)]
+    assert all(answer.served[0].audit.unequal == 0 for answer in of)
+    slow = back_test(recording, [Side(PLANS)], accounts=described, seed=seed)
+    return {slow.total("cost", "A"), *(sum(row["cost"] for row in answer.customers) for answer in of)}
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_calls_and_columns_cost_the_same_whatever_hosts_are_called(seed: int, tmp_path: Path) -> None:
+    def lines(host: str) -> Iterator[Line]:
+        made = {"status": 201, "response": '{"data": {"id": "dom_new"}}'}
+        spare = {"status": 201, "response": '{"data": {"id": "dom_spare"}}'}
+        yield call(0, "POST", "/v1/domains", {"host": f"spare.{host}"}, api_key="acme", **spare)
+        yield call(1, "POST", "/v1/domains", {"host": host}, api_key="acme", **made)
+        yield call(2, "POST", "/v1/domains", {"host": "no host"}, api_key="acme", status=422)
+        for number, domain in enumerate(("dom_a", "dom_new"), 3):
+            body = {"kind": "site_optimization", "domain_id": domain}
+            yield call(number, "POST", "/v1/jobs", body, api_key="acme", status=202)
+
+    amounts = set[int]()
+    for host, domains in (("b.com", 1), ("c.com", ("a.com",))):
+        recording = of(tmp_path, list(lines(host)), NAMES)
+        amounts |= costs(recording, domains, seed, tmp_path / "calls.parquet")
+    assert len(amounts) == 1
 
 
 def test_the_same_calls_at_the_same_instants_are_of_two_accounts(tmp_path: Path) -> None:

@@ -33,7 +33,14 @@ from ranksim.planner.pricing.recording import (
     read_recording,
     why_unrepeatable,
 )
-from ranksim.planner.pricing.replay import RecordedAccount, ReplayedService, ReplayOutcome, specs_of, stay_of
+from ranksim.planner.pricing.replay import (
+    RecordedAccount,
+    ReplayedService,
+    ReplayOutcome,
+    specs_of,
+    stay_of,
+    with_numbered_hosts,
+)
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 from ranksim.report.table_spec import Row, Tables, TableSpec, views_of
@@ -224,6 +231,7 @@ def back_test(
     if isinstance(accounts, str | Path):
         located = _located_accounts(accounts)
         accounts = _accounts(located)
+    recording = with_numbered_hosts(recording)
     sides, terms, taken_over = recorded.running_alike(sides, demand := demand_of(demand))
     described = specs_of(recording, accounts or {}, keywords)
     replays = [

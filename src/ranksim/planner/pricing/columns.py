@@ -90,7 +90,7 @@ class ColumnAccount:
     @property
     def portfolio(self) -> PortfolioSpec:
         """What it owned when the recording began; one domain with nothing in it where it owned nothing."""
-        return self.spec.portfolio or PortfolioSpec(scans=())
+        return self.spec.portfolio or PortfolioSpec(domains=hosts_for(self.number, 1), scans=())
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -136,17 +136,9 @@ class Columns:
         return dict(counts)
 
     def renamed(self, names: Callable[[str], str]) -> Columns:
-        """Return the same calls of accounts that have other names, and of hosts that go by their numbers."""
-        accounts = tuple(_renamed(account, names(account.name)) for account in self.accounts)
+        """Return the same calls of accounts that have other names."""
+        accounts = tuple(replace(account, name=names(account.name)) for account in self.accounts)
         return replace(self, accounts=accounts)
-
-
-def _renamed(account: ColumnAccount, name: str) -> ColumnAccount:
-    portfolio = account.portfolio
-    hosts = hosts_for(account.number, len(portfolio.hosts(account.name)))
-    spec = account.spec.model_copy(update={"portfolio": portfolio.model_copy(update={"domains": hosts})})
-    made = hosts_for(account.number, len(account.made_domains), "new")
-    return replace(account, name=name, spec=spec, made_domains=made)
 
 
 def account_number(name: str, salt: str) -> int:

@@ -41,7 +41,7 @@ from ranksim.planner.fleet.rows import (
 from ranksim.planner.pricing.back_test import read_accounts
 from ranksim.planner.pricing.columns import CHUNK, OUTCOME_OF, ColumnAccount, Columns
 from ranksim.planner.pricing.recording import RecordedCall, Recording, read_recording, why_unrepeatable
-from ranksim.planner.pricing.replay import RESOURCES, specs_of
+from ranksim.planner.pricing.replay import RESOURCES, specs_of, with_numbered_hosts
 from ranksim.report.progress import Tell, noted
 
 DRY, WRONG = 1, 2
@@ -59,6 +59,7 @@ BESIDE = "keywords and scans of lists made beside others"
 SCANS = "scans that are changed, paused or removed"
 GONE = "lists and domains that are removed"
 MADE_UP = "calls about one thing that an access log does not name"
+OWNED_BESIDE = "calls of accounts with further portfolios, sites, or something used"
 NEW_DOMAINS = "AI scans of domains that the recording made"
 
 UNDOING = {
@@ -130,6 +131,7 @@ def columns_of(
         recording = read_recording(recording)
     if isinstance(accounts, str | Path):
         accounts = read_accounts(accounts)
+    recording = with_numbered_hosts(recording)
     importer = _Importer(recording, accounts or {}, keywords, seed)
     with noted("making columns", progress) as tell:
         rows = list(importer.rows(tell))
@@ -174,6 +176,8 @@ class _Importer:
             if resource := self.recording.lacks(call, owner.owned):
                 self.left_out[why_unrepeatable(resource)] += 1
                 continue
+            if owner.spec.further or owner.spec.sites or owner.spec.used is not None:
+                owner.unmodelled[OWNED_BESIDE] += 1
             row = self._row(owner, call)
             owner.calls += 1
             yield row

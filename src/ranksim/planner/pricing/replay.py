@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Self
 
-from pydantic import model_validator
+from pydantic import ValidationError, model_validator
 
 from ranksim.core import draws
 from ranksim.core.callers.portfolio import AccountSpec, Actor, PortfolioSpec, ScanSpec, open_actor
@@ -23,6 +24,7 @@ from ranksim.core.contract.views import created_by
 from ranksim.core.draws import Purpose
 from ranksim.core.errors import BadInput
 from ranksim.core.service.administration import LIMITS
+from ranksim.core.service.bodies import DomainBody
 from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply, StartJob, Task
 from ranksim.core.service.jobs import DONE, FAILED
 from ranksim.core.service.service import Service
@@ -80,8 +82,9 @@ def specs_of(
 ) -> dict[str, AccountSpec]:
     """Return the accounts of a recording as they are `described`.
 
-    Of others nothing is known but what their calls name: no plan, and a portfolio with room for that. Raises
-    BadInput for an account that calls before it joined or after it left.
+    Of others nothing is known but what their calls name: no plan, and a portfolio with room for that. Hosts
+    go by the numbers of accounts, so that what is drawn for a domain does not rest on names. Raises BadInput
+    for an account that calls before it joined or after it left.
     """
     specs = {name: _anchored(spec) for name, spec in described.items()}
     stays = {name: stay_of(spec) for name, spec in specs.items()}
@@ -94,8 +97,10 @@ def specs_of(
                 "correct it, or leave it out"
             )
     return {
-        name: specs.get(name) or AccountSpec(plan="", portfolio=_portfolio_for(recording, name, keywords))
-        for name in recording.accounts
+        name: _numbered(specs[name], name, number)
+        if name in specs
+        else AccountSpec(plan="", portfolio=_portfolio_for(recording, name, keywords))
+        for name, number in recording.numbers.items()
     }
 
 
@@ -107,6 +112,58 @@ def _anchored(spec: AccountSpec) -> AccountSpec:
 def hosts_for(account: int, count: int, noun: str = "site") -> tuple[str, ...]:
     """Return hosts for the account of that number: its name changes nothing that is drawn."""
     return tuple(f"{noun}{number}.account{account}.example" for number in range(1, count + 1))
+
+
+def _numbered(spec: AccountSpec, name: str, number: int) -> AccountSpec:
+    """Return an account whose hosts go by its number, and without keys, which its calls tell."""
+    old = spec.hosts(name)
+    hosts = hosts_for(number, len(old))
+    left = iter(hosts)
+
+    def placed(portfolio: PortfolioSpec) -> PortfolioSpec:
+        domains = tuple(islice(left, len(portfolio.hosts(name))))
+        return portfolio.model_copy(update={"domains": domains})
+
+    new: dict[str, object] = {"keys": ()}
+    new["portfolio"] = None if spec.portfolio is None else placed(spec.portfolio)
+    new["further"] = tuple(placed(portfolio) for portfolio in spec.further)
+    new["sites"] = tuple(site.model_copy(update={"host": next(left)}) for site in spec.sites)
+    if spec.used is not None:
+        by_host = dict(zip(old, hosts, strict=True))
+        cooldowns = (
+            cooling.model_copy(update={"domain": by_host.get(cooling.domain, cooling.domain)})
+            for cooling in spec.used.cooldowns
+        )
+        new["used"] = spec.used.model_copy(update={"cooldowns": tuple(cooldowns)})
+    return spec.model_copy(update=new)
+
+
+def with_numbered_hosts(recording: Recording) -> Recording:
+    """Return a recording in which the domains that calls make have hosts by the number of their account.
+
+    The same host is the same again, and what is no host stays what it is.
+    """
+    hosts: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    calls = []
+    for call in recording.calls:
+        host = _host_made(call)
+        if host:
+            own, number = hosts[call.account], recording.numbers[call.account]
+            if host not in own:
+                own[host] = hosts_for(number, 1 + len(own), "new")[-1]
+            call = replace(call, body={**(call.body or {}), "host": own[host]})
+        calls.append(call)
+    return replace(recording, calls=calls) if hosts else recording
+
+
+def _host_made(call: RecordedCall) -> str:
+    """Return the host of the domain that a call asks for, "" where it asks for none, or for no host."""
+    if call.operation != "domains.create" or call.body is None:
+        return ""
+    try:
+        return DomainBody.model_validate(call.body).host
+    except ValidationError:
+        return ""
 
 
 def _portfolio_for(recording: Recording, account: str, keywords: int) -> PortfolioSpec:
