@@ -33,21 +33,22 @@ def page(domain: str | None, words: range, of: str = "l1", following: str | None
 
 
 def asked(
-    words: range, following: str | None = None, selects: str = "id domainId listId", **given: Any
+    words: range, following: str | None = None, selects: str = "id domainId listId", **variables: Any
 ) -> dict[str, Any]:
     """A page of keywords over GraphQL, of which other tools tell no operation."""
-    whole = {"domainId": "dom_a", "listId": "l1", "keyword": "x"}
+    keyword = {"domainId": "dom_a", "listId": "l1", "keyword": "x"}
     nodes = [
-        {name: whole[name] for name in selects.split() if name in whole} | {"id": f"kw_{n}"} for n in words
+        {name: keyword[name] for name in selects.split() if name in keyword} | {"id": f"kw_{n}"}
+        for n in words
     ]
-    passed = ", ".join(f"{name}: ${name}" for name in given)
+    passed = ", ".join(f"{name}: ${name}" for name in variables)
     query = (
-        f"query ({', '.join(f'${name}: T' for name in given)}) {{ keywords({passed})"
+        f"query ({', '.join(f'${name}: T' for name in variables)}) {{ keywords({passed})"
         f" {{ nodes {{ {selects} }} pageInfo {{ hasNextPage endCursor }} }} }}"
     )
     info = {"hasNextPage": following is not None, "endCursor": following or "last"}
     reply = {"data": {"keywords": {"nodes": nodes, "pageInfo": info}}}
-    sent = json.dumps({"query": query, "variables": given})
+    sent = json.dumps({"query": query, "variables": variables})
     return call("POST", "", reply) | {"path": "/graphql", "surface": "graphql", "body": sent}
 
 

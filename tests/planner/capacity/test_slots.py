@@ -218,8 +218,8 @@ def test_slots_of_words_that_differ_are_those_of_the_world(tmp_path: Path, slots
     scenario = rs.Scenario.parse(FULL).changed({"policy.catalogue.plans.pro.slot_limit": slots})
     path = tmp_path / "scenario.yaml"
     path.write_text(FULL, encoding="utf-8")
-    asked = ["capacity", "slots", "--scenario", str(path), "--adds", "0", "--limit", str(slots), "--json"]
-    days = json.loads(CliRunner().invoke(app, asked).stdout)["tables"]["answer"]
+    command = ["capacity", "slots", "--scenario", str(path), "--adds", "0", "--limit", str(slots), "--json"]
+    days = json.loads(CliRunner().invoke(app, command).stdout)["tables"]["answer"]
     assert [day["used_mean"] for day in days] == [4_517] * 4 + [slots] * 27
     assert [day["refused_by"] for day in days] == [0] * 4 + [refused] * 27
     assert rs.run(scenario).metric("refusals.slot_limit_exceeded").mean == refused

@@ -510,6 +510,6 @@ def test_an_account_of_a_scenario_is_drawn_by_the_seed_of_its_file(
     lines += "accounts: {one: {plan: pro, portfolio: {keywords: 3}}}\n"
     lines += 'clients: {b: {account: one, kind: brief_refresher, every: day, at: "06:00", keywords: 2}}\n'
     (scenario := tmp_path / "s.yaml").write_text(lines)
-    given = (*of, "--scenario", str(scenario), "--replications", "2")
-    assert "seed 3" in str(answered(*given)["notes"])
-    assert "seed 1" in str(answered(*given, "--seed", "1")["notes"])
+    question = (*of, "--scenario", str(scenario), "--replications", "2")
+    assert "seed 3" in str(answered(*question)["notes"])
+    assert "seed 1" in str(answered(*question, "--seed", "1")["notes"])

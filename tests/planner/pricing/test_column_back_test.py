@@ -125,8 +125,10 @@ def test_refusals_after_the_first_of_a_customer_count_as_calls() -> None:
     ):
         tested = tried(calls, plan)
         assert (tested.share, int(tested.refused_then.sum())) == (0, 1)
-        said = f"{anew}, compared with the recording; {refused} are refused in all. 0 % of the customers meet"
-        assert said in tested.sentence
+        headline = (
+            f"{anew}, compared with the recording; {refused} are refused in all. 0 % of the customers meet"
+        )
+        assert headline in tested.sentence
         assert f"{refused} quota_exhausted (1 before)" in tested.customers[0]["sentence"]
     both = tried(calls, "pro", "starter")
     assert both.refused_anew.tolist() == [2]
