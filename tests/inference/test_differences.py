@@ -48,6 +48,16 @@ def test_amounts_that_agree_in_all_pairs_have_no_interval() -> None:
     assert (answer.difference, answer.low, answer.high, answer.gain) == (0.0, None, None, None)
 
 
+@pytest.mark.parametrize("kind", ["count", "amount", "share"])
+def test_what_differs_by_the_same_in_all_pairs_has_no_interval_whatever_it_is(kind: Kind) -> None:
+    """Of five pairs up to half of others may differ, and nothing says by how much."""
+    trials = [1000.0] * 5 if kind == "share" else None
+    scale = 1000 if kind == "share" else 1
+    first, second = ([(n + i) / scale for i in range(5)] for n in (900, 748))
+    answer = compared(MetricSample(kind, second, trials), MetricSample(kind, first, trials))
+    assert (answer.difference, answer.low, answer.high) == (pytest.approx(-152 / scale), None, None)
+
+
 def test_counts_that_differ_much_have_students_interval() -> None:
     source = random.Random(3)
     differences = [float(round(source.gauss(3, 40))) for _ in range(60)]

@@ -13,8 +13,9 @@ on paired data", Statistics in Medicine 17, 1998, p. 2635-2650 (method 10); G. Y
 No end lies beyond what the intervals of both sides leave possible, which end at 0, and of shares at 1: one
 that cannot be is moved to one that can.
 
-All assume independent pairs. Amounts that agree in every pair have no interval, and counts that do are taken
-to differ, if ever, by one at a time.
+All assume independent pairs. A difference that is the same in every pair, and not 0, has no interval, be it
+of counts or of money: by how much other pairs would differ is not in the data. Counts that are equal in every
+pair are taken to differ, if ever, by one at a time, and amounts that are have no interval.
 """
 
 import math
@@ -125,13 +126,15 @@ def _shares(
 
 
 def excess(differences: Sequence[float], level: float = LEVEL) -> Estimate:
-    """Estimate the mean difference of two counts from those of pairs."""
+    """Estimate the mean difference of two counts from those of pairs; no interval if all are one, but 0."""
     more, less = [max(0.0, d) for d in differences], [max(0.0, -d) for d in differences]
     above, below = scaled_poisson(more, level), scaled_poisson(less, level)
     usual = estimate(differences, level)
     if usual.mean is None or usual.low is None:
         return usual
     mean = usual.mean
+    if mean and usual.low == usual.high:
+        return Estimate(mean, None, None)
     try:
         shared = correlation(more, less)
     except StatisticsError:  # one of the two never varies

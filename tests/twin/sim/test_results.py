@@ -358,7 +358,7 @@ def test_differences_of_shares_are_fractions_of_1_as_shares_are() -> None:
 
 
 def test_one_pair_of_what_is_drawn_may_be_chance() -> None:
-    then, now = (result((count, 5), (count, 5)) for count in (20, 90))
+    then, now = result((20, 5), (20, 5)), result((90, 5), (93, 5))
     now.replications[1].endpoints[0]["disablings"] = [[2 * MINUTE, "20 consecutive failed deliveries"]]
     compared = now.compare(then, ["endpoints.shop.disabled_at", "calls.total"])
     assert [(row["low"], row["pairs"]) for row in compared if row["unit"] == "instant"] == [(None, 1)]
@@ -370,7 +370,7 @@ def test_one_pair_of_what_is_drawn_may_be_chance() -> None:
 
 
 def test_what_differs_by_the_same_in_all_pairs_is_not_sure_where_it_is_drawn() -> None:
-    then, now = (result(*[(count, 5)] * 5) for count in (20, 90))
+    then, now = result(*[(20, 5)] * 5), result(*[(90 + i, 5) for i in range(5)])
     for replication in (*then.replications, *now.replications):
         replication.endpoints[0]["disablings"] = [[MINUTE, "20 consecutive failed deliveries"]]
     for replication in now.replications:
@@ -387,6 +387,16 @@ def test_what_differs_by_the_same_in_all_pairs_is_not_sure_where_it_is_drawn() -
     assert (cell["low"], cell["pairs"]) == (None, 1)
     assert sure.notes[0] == "2 metrics of 2 changed."
     assert "the same in all" not in sure.summary()
+
+
+def test_counts_and_money_that_differ_by_the_same_in_all_pairs_say_the_same() -> None:
+    then, now = (result(*[(count, 5)] * 2) for count in (20, 90))
+    for replication in now.replications:
+        replication.series["spend"][0]["spent_uusd"][0] += 70_000
+    compared = now.compare(then, ["calls.total", "spend.acme.spent"])
+    assert [(row["low"], row["high"], row["pairs"]) for row in compared] == [(None, None, 2)] * 2
+    assert compared.notes[0].startswith("2 metrics of 2 changed, 2 of them by the same in all pairs")
+    assert compared.summary().count("the same in all 2 pairs") == 2
 
 
 def test_where_nothing_is_drawn_one_pair_is_sure() -> None:
