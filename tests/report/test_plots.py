@@ -338,6 +338,18 @@ def test_what_was_never_used_is_not_saved(tables: Tables) -> None:
     assert set(used).isdisjoint(plots.drawable(tables))
 
 
+@pytest.mark.parametrize("ends", [(10_579.8, 10_580.3), (10_580.2, 10_580.6), (9_998.0, 10_003.0)])
+def test_an_axis_of_large_numbers_has_each_once(ends: tuple[float, float]) -> None:
+    ax = figure.new_figure().subplots()
+    ax.plot(ends, [0, 0])
+    figure.separated(ax.xaxis)
+    low, high = ax.get_xlim()
+    ticks = [tick for tick in ax.get_xticks() if low <= tick <= high]
+    labels = ax.xaxis.get_major_formatter().format_ticks(ticks)
+    assert len(set(labels)) == len(labels) >= 2
+    assert all(tick == round(tick) for tick in ticks)
+
+
 def test_a_few_bars_are_not_very_wide(tables: Tables) -> None:
     tables["deliveries"] = tables["deliveries"][:1]
     tables["refusals"] = tables["refusals"][:1]

@@ -5,6 +5,7 @@ Matplotlib is an extra: it is imported when a figure is made, outside pyplot's s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from io import BytesIO
@@ -220,9 +221,17 @@ def plain_axes(ax: Axes, grid: str = "y") -> None:
 
 
 def separated(axis: Axis) -> None:
-    """Give the numbers of an axis their separators, where they are large."""
-    if max(map(abs, axis.get_view_interval())) >= THOUSANDS:
+    """Give the numbers of an axis their separators, where they are large: whole ones, each once."""
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = sorted(axis.get_view_interval())
+    if max(-low, high) >= THOUSANDS:
         axis.set_major_formatter("{x:,.0f}")
+        if high - low < 2:  # too narrow for two whole numbers
+            axis.set_view_interval(math.floor(low), math.ceil(high))
+        locator = axis.get_major_locator()
+        if isinstance(locator, MaxNLocator):
+            locator.set_params(integer=True)
 
 
 def error_bars(rows: Sequence[Row], values: Sequence[float]) -> list[list[float]] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, overload
 
@@ -31,7 +32,10 @@ if TYPE_CHECKING:
 
 
 MOST_DRAWN = 12
-"""Metrics of a comparison that a figure shows."""
+"""Changes of a comparison that a figure shows."""
+
+MOST_NAMED = 1
+"""Metrics that a table names beside one that says the same."""
 
 
 BESIDE_NAMES = 44
@@ -96,10 +100,14 @@ DOUBTS = {EQUAL: "by the same in all pairs, which is not sure", CHANCE: "perhaps
 class MetricComparison(Sequence[Row]):
     """Two results compared metric by metric: a sequence of rows, B minus A, as plain numbers.
 
-    Shown, and in `frame`, are first those metrics whose mean differs. Durations of rows are µs, money µUSD.
+    Shown, and in `frame`, are first those metrics whose mean differs, of these the `goals`, what is sure, and
+    what changed most. Where several say the same one is shown, and the others are named: those whose means
+    and differences are the same, and shares that fall to 0 with what they are shares of. Durations of rows
+    are µs, money µUSD.
     `drawn` names metrics on which chance bears: one pair of these, or several that differ by the same, have
     no interval, so that nobody can tell by how much others would differ. `differing` says what tells two of
     one name apart. `changes` are metrics' changes as shares of A, with their intervals, for the figure.
+    `goals` are the metrics that are expected or sought.
     """
 
     def __init__(
@@ -111,6 +119,7 @@ class MetricComparison(Sequence[Row]):
         drawn: Collection[str] = (),
         differing: str = "",
         changes: Mapping[str, Estimate] = MappingProxyType({}),
+        goals: Collection[str] = (),
     ) -> None:
         self.a = a
         self.b = b
@@ -119,11 +128,12 @@ class MetricComparison(Sequence[Row]):
         self._drawn = frozenset(drawn)
         self._differing = differing
         self._changes = changes
+        self._goals = frozenset(goals)
 
     @property
     def tables(self) -> dict[str, list[Row]]:
-        """All rows as `differences`: what changed first, of that what is sure, and perhaps by chance last."""
-        return {"differences": sorted(self.rows, key=lambda row: (not row["difference"], self._doubt(row)))}
+        """All rows as `differences`: what changed first, in the order of `_place`."""
+        return {"differences": sorted(self.rows, key=self._place)}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -201,13 +211,12 @@ class MetricComparison(Sequence[Row]):
     def _views(self) -> list[View]:
         rows = [
             (
-                row["metric"],
+                f"{row['metric']}{_as_others(others)}",
                 units.write(row["unit"], row["a"]),
                 units.write(row["unit"], row["b"]),
                 self._difference(row),
             )
-            for row in self.tables["differences"]
-            if row["difference"]
+            for row, *others in self._facts(self.changed)
         ]
         view = View("What changed", ("metric", "A", "B", "difference"), 1, tuple(rows))
         return [view] if rows else []
@@ -219,7 +228,7 @@ class MetricComparison(Sequence[Row]):
         return f"{written}, the same in all {units.count(row['pairs'])} pairs" if same else written
 
     def plot(self, name: str = "changed", ax: Axes | None = None) -> Axes:
-        """Draw the metrics that changed most, by how many percent, with intervals: first what is sure.
+        """Draw what changed most, by how many percent, with intervals: first goals, then what is sure.
 
         What is not is hollow.
         Instants, and what there was none of before, have no percentage: the title counts what is not drawn.
@@ -227,22 +236,27 @@ class MetricComparison(Sequence[Row]):
         """
         if name != "changed":
             raise BadInput(f"plot: expected changed, found {name!r}")
-        rows = self._drawable()
-        if not rows:
+        facts = self._drawable()
+        if not facts:
             raise BadInput(f"plot: no metric of {self.a!r} changed by a percentage; `frame()` has all")
         from ranksim.report.figure import BLUE, new_figure, plain_axes, title
 
         ax = new_figure().subplots() if ax is None else ax
+        rows = [row for row, *_ in facts]
         for place, row in enumerate(reversed(rows)):
             doubt = bool(self._doubt(row))
             width, inside = (1, "white") if doubt else (2, BLUE)
             ax.plot(self._ends(row), [place, place], color=BLUE, linewidth=width)
             at = 100 * row["difference"] / row["a"]
             ax.plot(at, place, "o", color=BLUE, markerfacecolor=inside, markersize=5)
-        ax.set_yticks(range(len(rows)), [row["metric"] for row in reversed(rows)])
+        names = [
+            row["metric"] + f" (as {units.many(len(others), 'other')})" * bool(others)
+            for row, *others in facts
+        ]
+        ax.set_yticks(range(len(rows)), names[::-1])
         ax.axvline(0, color="0.6", linewidth=0.8)
         ax.set_xlabel("change, %" + "; hollow: not sure" * bool(self._unsure(rows)))
-        title(ax, f"{self._counts().capitalize()}{self._not_drawn(rows)}", BESIDE_NAMES)
+        title(ax, f"{self._counts().capitalize()}{self._not_drawn(chain(*facts))}", BESIDE_NAMES)
         plain_axes(ax, "x")
         return ax
 
@@ -254,8 +268,9 @@ class MetricComparison(Sequence[Row]):
         least = -math.inf if row["unit"] == "money" else -1.0  # a margin may be a loss
         return [100 * max(least, end) for end in (change.low, change.high)]
 
-    def _not_drawn(self, drawn: Sequence[Row]) -> str:
+    def _not_drawn(self, shown_rows: Iterable[Row]) -> str:
         """Say of how many metrics that changed a figure shows nothing."""
+        drawn = list(shown_rows)
         could = [row for row in self.changed if _has_percentage(row)]
         without, unsure = len(self.changed) - len(could), self._unsure(could) - self._unsure(drawn)
         less = len(could) - len(drawn) - unsure
@@ -267,14 +282,33 @@ class MetricComparison(Sequence[Row]):
         """How many of some changes are not sure."""
         return sum(bool(self._doubt(row)) for row in rows)
 
-    def _drawable(self) -> list[Row]:
-        """The rows that a figure shows: what is sure, then what is not, and of each what changed most."""
-        rows = filter(_has_percentage, self.changed)
-        return sorted(rows, key=self._place)[:MOST_DRAWN]
+    def _drawable(self) -> list[list[Row]]:
+        """What a figure shows, as `_facts`."""
+        return self._facts(filter(_has_percentage, self.changed))[:MOST_DRAWN]
 
-    def _place(self, row: Row) -> tuple[bool, float]:
-        """Where a row stands in a figure."""
-        return bool(self._doubt(row)), -abs(row["difference"] / row["a"])
+    def _facts(self, rows: Iterable[Row]) -> list[list[Row]]:
+        """Return rows in their order, those that say the same together."""
+        placed = sorted(rows, key=self._place)
+        named = {row["metric"]: row for row in placed}
+        facts: dict[Any, list[Row]] = {}
+        for row in placed:
+            total = named.get(row["metric"].removesuffix(".share") + ".total", row)
+            never = any(row[side] == total[side] == 0 for side in OF_METRIC)
+            facts.setdefault(_numbers(total if never else row), []).append(row)
+        return list(facts.values())
+
+    def _place(self, row: Row) -> tuple[bool, bool, bool, float, bool, int]:
+        """Where a row stands: first what changed, goals, what is sure, what changed most, and counts."""
+        instant, name = row["unit"] == "instant", row["metric"]
+        change = 0.0 if instant else abs(row["difference"] / row["a"]) if row["a"] else math.inf
+        return (
+            not row["difference"],
+            name not in self._goals,
+            bool(self._doubt(row)),
+            -change,
+            row["unit"] == "share",
+            name.count("."),
+        )
 
     def frame(self, name: str = "differences", integers: bool = False) -> pd.DataFrame:
         """Return all rows as a pandas frame, what changed first; `differences.UNIT` has those of one unit.
@@ -297,3 +331,13 @@ class MetricComparison(Sequence[Row]):
 def _has_percentage(row: Row) -> bool:
     """Whether a change can be told in per cent of what was before."""
     return bool(row["a"]) and row["unit"] != "instant"
+
+
+def _numbers(row: Row) -> tuple[Any, ...]:
+    """What a row says: rows of the same numbers say the same of the same."""
+    return tuple(row[column] for column in ("unit", *OF_METRIC, *OF_DIFFERENCE))
+
+
+def _as_others(rows: Sequence[Row]) -> str:
+    """Name the first rows of several that say the same as one before them."""
+    return f", as {units.first_of([row['metric'] for row in rows], MOST_NAMED)}" if rows else ""

@@ -1,7 +1,7 @@
 """Numbers as people read them: counts, shares, money, durations and instants, each with its unit."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -70,6 +70,12 @@ def many(number: Number, noun: str) -> str:
     """A number of things in words: 1 rule, 2 rules."""
     text = count(number)
     return f"{text} {noun}{'' if text == '1' else 's'}"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """Name the first of several, and say how many more there are."""
+    more = f" and {count(len(names) - most)} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
 
 
 def indefinite(noun: str) -> str:

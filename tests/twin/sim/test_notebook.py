@@ -138,7 +138,7 @@ def test_an_estimate_shows_itself_in_its_unit(result: rs.Result) -> None:
 def test_a_comparison_shows_what_changed_and_its_frame_has_units(result: rs.Result) -> None:
     roomy = rs.run(rs.Scenario.load(FILE).replace(pools={"rank_run": {"capacity": 5}}, expect=[]))
     compared = roomy.compare(result)
-    changed = [row["metric"] for row in compared if row["difference"]]
+    changed = [row["metric"] for row in compared.tables["differences"] if row["difference"]]
     assert 0 < len(changed) < len(compared)
     # Of one replication each: what is drawn may differ by chance, and comes last.
     chance = [row["metric"] for row in compared if row["difference"] and result.sample(row["metric"]).drawn]
@@ -194,14 +194,19 @@ def test_a_comparison_draws_what_changed_most(result: rs.Result) -> None:
     roomy = rs.run(rs.Scenario.load(FILE).replace(plan="agency"), seed=result.seed)
     compared = roomy.compare(result)
     axes = compared.plot()
-    names = [label.get_text() for label in reversed(axes.get_yticklabels())]
+    labels = [label.get_text().split(" (as ") for label in reversed(axes.get_yticklabels())]
+    names = [name for name, *_ in labels]
     changed = {
         row["metric"]: abs(row["difference"] / row["a"])
         for row in compared.changed
         if row["a"] and row["unit"] != "instant"
     }
     drawn = {name: result.sample(name).drawn for name in changed}  # of one replication each: not sure
-    assert names == sorted(changed, key=lambda name: (drawn[name], -changed[name]))[:12]
+    goals = {each.metric for each in rs.Scenario.load(FILE).expect}
+    assert names == sorted(names, key=lambda name: (name not in goals, drawn[name], -changed[name]))
+    same = sum(int(number.split()[0]) for _, *others in labels for number in others)
+    assert len(names) + same == len(changed)
+    assert same > 0
     assert axes.get_xlabel() == "change, %; hollow: not sure"
     with pytest.raises(BadInput, match="no metric of 'quickstart' changed"):
         result.compare(result).plot()
@@ -277,7 +282,7 @@ def test_what_falls_to_nothing_in_every_pair_falls_by_all_of_it() -> None:
 
 def test_the_title_counts_all_that_is_not_drawn() -> None:
     row = {"metric": "calls", "unit": "count", "a": 10, "b": 1, "difference": -9, "low": None, "high": None}
-    drawn = MetricComparison("a", "b", [row] * 14 + [row | {"a": 0}]).plot()
+    drawn = MetricComparison("a", "b", [row | {"b": at} for at in range(14)] + [row | {"a": 0}]).plot()
     title = "15 metrics of 15 changed; 2 that changed less and 1 without a percentage not drawn"
     assert drawn.get_title().replace("\n", " ") == title
 
@@ -296,9 +301,31 @@ def test_a_figure_has_first_what_is_sure_and_what_is_not_is_hollow() -> None:
     dots = [line.get_markerfacecolor() for line in drawn.lines if line.get_marker() == "o"]
     assert dots == ["white", "white", BLUE, BLUE]
     assert drawn.get_xlabel() == "change, %; hollow: not sure"
-    many = [row | {"metric": f"sure {at}", "difference": 5, "low": 4, "high": 6} for at in range(11)]
+    many = [row | {"metric": f"sure {at}", "difference": 5, "low": 4, "high": 6 + at} for at in range(11)]
     title = MetricComparison("a", "b", [*rows, *many], drawn=["equal"]).plot().get_title().replace("\n", " ")
     assert title.endswith("; 1 that changed less and 2 of the unsure not drawn")
+
+
+def test_what_changed_most_stands_first_and_nothing_twice() -> None:
+    row = {"unit": "count", "low": -30, "high": -20, "pairs": 3, "a": 25, "b": 0, "difference": -25}
+    share = row | {"unit": "share", "a": 0.006, "difference": -0.006, "low": -0.007, "high": -0.005}
+    rows = [
+        row | {"metric": "calls.refused"},
+        row | {"metric": "calls.total", "a": 100, "b": 75},
+        row | {"metric": "endpoints.shop.lost", "a": 0, "b": 3, "difference": 3, "low": 1, "high": 5},
+        share | {"metric": "refusals.share"},
+        row | {"metric": "refusals.total"},
+        row | {"metric": "slots.acme.used", "a": 10, "b": 9, "difference": -1, "low": -1.2, "high": -0.8},
+    ]
+    compared = MetricComparison("a", "b", rows, goals=["slots.acme.used"])
+    order = ["slots.acme.used", "endpoints.shop.lost", "calls.refused", "refusals.total", "refusals.share"]
+    assert [each["metric"] for each in compared.tables["differences"]] == [*order, "calls.total"]
+    summary = compared.summary()
+    assert "calls.refused, as refusals.total and 1 more " in summary
+    assert "refusals.share" not in summary
+    names = [label.get_text() for label in reversed(compared.plot().get_yticklabels())]
+    assert names == ["slots.acme.used", "calls.refused (as 2 others)", "calls.total"]
+    assert "1 without a percentage not drawn" in " ".join(compared.plot().get_title().split())
 
 
 def test_one_metric_is_compared_by_its_name(result: rs.Result) -> None:

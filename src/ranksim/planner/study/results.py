@@ -180,7 +180,7 @@ class StudyResult(ReadyAnswer):
             name: relative_change(self._sample(point, name), self._sample(against, name), level)
             for name in names
         }
-        return MetricComparison(against, point, rows, drawn=drawn, changes=changes)
+        return MetricComparison(against, point, rows, drawn=drawn, changes=changes, goals=self.study.sought)
 
     @property
     def plots(self) -> tuple[str, ...]:

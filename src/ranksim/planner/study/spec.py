@@ -148,14 +148,17 @@ class CheckedSpec:
         return self.spec.measure or self.engine.usual
 
     @property
+    def sought(self) -> tuple[str, ...]:
+        """The metric that a goal is about."""
+        goal = self.spec.goal
+        return () if goal is None else (MetricCondition.parse(goal.such_that, self.engine).metric,)
+
+    @property
     def needed(self) -> tuple[str, ...]:
         """The metrics that the result shows, or that decide how it comes about."""
         spec = self.spec
         precise = spec.precision.of if spec.precision else ()
-        sought: tuple[str, ...] = ()
-        if spec.goal is not None:
-            sought = (MetricCondition.parse(spec.goal.such_that, self.engine).metric,)
-        names = (*self.measured, *precise, *sought)
+        names = (*self.measured, *precise, *self.sought)
         trials = (self.engine.trials_of(metric) for metric in names)
         return tuple(dict.fromkeys((*names, *(name for name in trials if name is not None))))
 

@@ -22,7 +22,7 @@ from ranksim.report import document
 from ranksim.report.heading import ExpectationVerdict, answer_of, run_overview, verdict_on
 from ranksim.report.measured import MetricComparison, MetricEstimate
 from ranksim.report.readings import NO_READINGS
-from ranksim.report.units import difference_unit, many
+from ranksim.report.units import difference_unit, first_of, many
 from ranksim.twin.sim import tables
 from ranksim.twin.sim.metrics import (
     WITHIN,
@@ -257,14 +257,17 @@ class Result:
         if self._of is not None and other._of is not None:
             differing = settings_that_differ(other._of, self._of)
         remarks = self._how_compared(other, differing)
-        title = _first_of(differing or (), MOST_IN_TITLE)
+        title = first_of(differing or (), MOST_IN_TITLE)
         changes = {name: relative_change(*both, self.level) for name, both in samples.items()}
-        return MetricComparison(other.scenario, self.scenario, compared_rows, remarks, drawn, title, changes)
+        goals = [each.metric for of in (self._of, other._of) if of is not None for each in of.expect]
+        return MetricComparison(
+            other.scenario, self.scenario, compared_rows, remarks, drawn, title, changes, goals
+        )
 
     def _how_compared(self, other: Result, differing: list[str] | None) -> Iterator[str]:
         """What differs between two results, None if nobody knows, and what is paired."""
         if differing:
-            yield f"What differs, A and B: {_first_of(differing, MOST_DIFFERING)}."
+            yield f"What differs, A and B: {first_of(differing, MOST_DIFFERING)}."
         if self.seed != other.seed and differing == []:
             yield f"Nothing but the seed differs: {other.seed} and {self.seed}."
         elif self.seed != other.seed:
@@ -482,12 +485,6 @@ class Result:
             return read
         except (KeyError, TypeError) as error:
             raise BadInput(f"{where}: not a complete result ({error}); write it again") from None
-
-
-def _first_of(names: Sequence[str], most: int) -> str:
-    """Name the first of several, and say how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
 
 
 def _several(metrics: Iterable[str]) -> list[str]:
