@@ -20,7 +20,7 @@ from tests.planner.capacity.test_plan_fit import METERED, POLICY, world
 import ranksim as rs
 from ranksim.core.clock import DAY
 from ranksim.core.errors import BadInput
-from ranksim.planner.capacity.growth import fits_until, grown_domains, growth_of
+from ranksim.planner.capacity.growth import fits_until, grown_domains, growth_of, months_view
 from ranksim.planner.capacity.limits import SPEND
 from ranksim.planner.capacity.plan_fit import fit
 from ranksim.planner.capacity.portfolio import Portfolio
@@ -68,6 +68,13 @@ def test_part_of_a_domain_is_one_more_and_rounding_is_none() -> None:
     answer = fit(replace(ALIKE, domains=30), growth="5 % / month")
     assert [month.domains for month in answer.months][:3] == [32, 34, 35]  # 31.5, 33.075, 34.72875
     assert answer.plans[0].grown.domains == answer.months[-1].domains == 54  # 53.876
+
+
+def test_a_month_is_not_taken_to_be_as_large_as_its_growth_is_stated() -> None:
+    """12 domains that grow by 11 % are 14, which is 17 % more."""
+    view = months_view(fit(replace(ALIKE, domains=12), growth="1.11,1.11").months)
+    assert (view.headings[2:4], view.rows[0][2:4]) == (("stated growth", "domains"), ("×1.11", "14"))
+    assert "rounded up: they may grow by more than stated" in view.note
 
 
 def test_a_factor_alone_has_no_months() -> None:

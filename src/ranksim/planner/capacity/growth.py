@@ -194,7 +194,7 @@ def _cost(months: Sequence[GrownMonth]) -> str:
 
 
 def months_view(months: Sequence[GrownMonth]) -> View:
-    """Return the months as a table for people: the size, the cheapest plan that fits, and money."""
+    """Return the months as a table for people: the growth, the cheapest plan that fits, and money."""
     rows = tuple(
         (
             month.numbered,
@@ -206,8 +206,8 @@ def months_view(months: Sequence[GrownMonth]) -> View:
         )
         for month in months
     )
-    headings = ("month", "cheapest plan", "size", "domains", "price", "provider cost")
-    note = "A month is counted with the domains at its end, rounded up."
+    headings = ("month", "cheapest plan", "stated growth", "domains", "price", "provider cost")
+    note = "A month is counted with the domains at its end, rounded up: they may grow by more than stated."
     return View("Month by month", headings, 2, rows, note)
 
 
