@@ -30,7 +30,7 @@ from ranksim.core.records import (
     read_lines,
     read_raw_lines,
 )
-from ranksim.core.trace import Exchange
+from ranksim.core.trace import MOST_UNITS, Exchange
 
 REQUIRED = ("time", "method", "path")
 LENGTHS = {"duration_s": SECOND, "duration_ms": MILLISECOND}
@@ -38,7 +38,7 @@ LENGTHS = {"duration_s": SECOND, "duration_ms": MILLISECOND}
 
 FIELDS = (
     *REQUIRED, "account", "status", "body", "error_code", "response", "key", "idempotency_key", *LENGTHS,
-    "request_id",
+    "request_id", "units",
 )  # fmt: skip
 """What a column may hold of each call; three are needed, what others lack counts as not recorded."""
 
@@ -315,7 +315,7 @@ def _exchange(
     row = {field: values[place].strip() for field, place in places.items()}
     at = read_at(f"{where}: time", _instant, row["time"])
     status = read_at(f"{where}: status", _status, row.get("status", ""))
-    repeated = row.get("idempotency_key")
+    repeated, wanted = row.get("idempotency_key"), read_at(f"{where}: units", _units, row.get("units", ""))
     lasted = sum(
         read_at(f"{where}: {name}", partial(_length, unit), row.get(name, ""))
         for name, unit in LENGTHS.items()
@@ -324,7 +324,21 @@ def _exchange(
         where, at, row.get("account", ""), row["method"].upper(), row["path"], status,
         row.get("key") or UNNAMED_KEY, {"Idempotency-Key": repeated} if repeated else None, lasted,
         body=row.get("body"), response=row.get("response") or None, error=row.get("error_code") or None,
+        units=wanted,
     )  # fmt: skip
+
+
+def _units(text: str) -> int | None:
+    """Read how many units a job wants; empty where nobody says. Raises ValueError."""
+    if not text:
+        return None
+    with suppress(InvalidOperation):
+        number = Decimal(text)  # a column of whole numbers with gaps is written as one of fractions
+        if number.is_finite() and 0 <= number <= MOST_UNITS and number == int(number):
+            return int(number)
+    raise ValueError(
+        f"expected a whole number of pages, questions or results, or nothing, found {quote(text)}"
+    )
 
 
 def _instant(text: str) -> Micros:

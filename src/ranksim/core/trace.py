@@ -56,6 +56,9 @@ UNKNOWN_KEY = "unknown"
 UNRECORDED_KEY = ""
 """The name of a key of which nothing was recorded, not even whether there was one."""
 
+MOST_UNITS = 10**9
+"""The most units that a job may want, so that columns hold it."""
+
 Instant = Annotated[int, Field(ge=0, le=LAST)]
 
 
@@ -114,14 +117,15 @@ class Header(SparseEntry):
     sparse = ("capture", "request_headers", "response_headers")
 
 
-class Exchange(TraceEntry):
+class Exchange(SparseEntry):
     """A call and its reply. `received` and `status` are null when no reply was seen.
 
     `query`, `request_headers`, `body`, `response_headers` and `response` are null where they were not
     recorded; {} or "" says that there was none. `api_key` is null where the call had none, "" where that was
     not recorded. `planned` is when the caller meant to send. `effect` is what is known of the call's effect:
     it changed something, it did not, or nobody can tell. `surface` "app" is the web app, which a recorder
-    outside the service cannot see; such an exchange has no key, and `account` says whose it is.
+    outside the service cannot see; such an exchange has no key, and `account` says whose it is. `units` is
+    what the job that it asks for wants before any cap: pages, questions, or results of a rank run.
     """
 
     kind: Literal["exchange"] = "exchange"
@@ -147,6 +151,9 @@ class Exchange(TraceEntry):
     response: str | None = None
     effect: Literal["yes", "none", "unknown"] = "unknown"
     error: str | None = None
+    units: Annotated[int, Field(ge=0, le=MOST_UNITS)] | None = None
+
+    sparse = ("units",)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

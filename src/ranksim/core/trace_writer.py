@@ -13,11 +13,13 @@ from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from ranksim.core.clock import SECOND, Micros
+from ranksim.core.contract.facts import JobKind
 from ranksim.core.files import new_file, packing
 from ranksim.core.rules import webhooks
 from ranksim.core.service.calls import Answer, Attempt, Call, Reply
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.routes import fill
+from ranksim.core.service.spending import SPEND_OF, wanted_of
 from ranksim.core.service.state import State
 from ranksim.core.trace import (
     UNKNOWN_KEY,
@@ -93,7 +95,7 @@ class TraceWriter:
         ended = now if received is None else received
         self.write(
             {
-                **self._sent(now if sent is None else sent, ended, client, call, reply.account),
+                **self._sent(now if sent is None else sent, ended, client, call, reply),
                 "status": reply.status,
                 "response_headers": dict(reply.headers),
                 "response": hide_secrets(as_line(reply.body) if reply.body is not None else "", self.salt),
@@ -116,9 +118,9 @@ class TraceWriter:
         )
 
     def _sent(
-        self, sent: Micros, received: Micros | None, client: str, call: Call, account: str = ""
+        self, sent: Micros, received: Micros | None, client: str, call: Call, reply: Reply | None = None
     ) -> dict[str, Any]:
-        """Return what a line says of a call, under the next number; `account` as the reply tells it."""
+        """Return what a line says of a call, under the next number; whose it is the `reply` tells, too."""
         operation = OPERATIONS.get(call.operation)
         self.count += 1
         return {
@@ -131,7 +133,7 @@ class TraceWriter:
             "sent": sent,
             "received": received,
             "api_key": self._key_name(call.key),
-            "account": self._account_name(account or call.account),
+            "account": self._account_name((reply and reply.account) or call.account),
             "client": client,
             "surface": call.surface,
             "operations": [call.operation] if call.operation else [],
@@ -140,7 +142,24 @@ class TraceWriter:
             "query": dict(call.query),
             "request_headers": _request_headers(call),
             "body": _raw_body(call),
+            **self._units(call, reply),
         }
+
+    def _units(self, call: Call, reply: Reply | None) -> dict[str, int]:
+        """Return what the job that a call asks for wants, before any cap, where the service's state tells."""
+        body = call.body or {}
+        kind, which = body.get("kind"), body.get("domain_id")
+        state = self._state
+        if state is None or call.operation != "jobs.create" or not isinstance(which, str):
+            return {}
+        domain = state.domains.get(which)
+        if kind == JobKind.RANK_RUN:
+            created = None if reply is None else (reply.body or {}).get("data")
+            job = state.jobs.get(created["id"]) if isinstance(created, dict) and "id" in created else None
+            return {} if job is None else {"units": job.units}
+        if domain is None or kind not in list(JobKind):
+            return {}
+        return {"units": wanted_of(state.seed, domain, SPEND_OF[kind])}
 
     def delivery(self, sent: Micros, answered: Micros, attempt: Attempt, answer: Answer, acted: bool) -> None:
         """Write a webhook attempt, unless it never got to its receiver."""

@@ -542,14 +542,26 @@ def assumed(answer: BackTest) -> list[str]:
 def test_what_the_cost_of_jobs_rests_on_is_said_where_there_are_such_jobs(tmp_path: Path) -> None:
     assert assumed(back_test(recorded(tmp_path, brief(0)), on("pro"))) == []
     jobs = recorded(tmp_path, job(0, "rank_run"), job(1, "crawl"))
-    ranks = "The cost of rank runs assumes 70 keywords on each of 1 domain, since nobody says how many: give "
-    rest = " is drawn for each domain, and their cost with it: --seed draws others."
-    pages = f"The number of pages that crawls find{rest}"
-    calls = f"{ranks}--keywords or --accounts."
-    assert assumed(back_test(jobs, on("pro"), keywords=70)) == [calls, pages]
+    cost = "Of these jobs the recording does not say how much they want, so that their cost is the model's: "
+    ranks = "1 rank run, for which 70 keywords are assumed on each of 1 domain (give --keywords or --accounts"
+    drawn = ", whose pages are drawn for each domain (--seed draws others); units of their calls would tell."
+    pages = f"{cost}1 crawl{drawn}"
+    assert assumed(back_test(jobs, on("pro"), keywords=70)) == [f"{cost}{ranks}); 1 crawl{drawn}"]
     described = dict.fromkeys(jobs.accounts, AccountSpec(plan="pro", portfolio=PortfolioSpec(keywords=3)))
     assert assumed(back_test(jobs, on("pro"), accounts=described)) == [pages]
-    optimized = [f"The number of pages that site optimizations look at{rest}"]
+    optimized = [f"{cost}1 site optimization{drawn}"]
     assert assumed(back_test(recorded(tmp_path, job(0, "site_optimization")), on("pro"))) == optimized
     of_columns = back_test_columns(columns_of(jobs, keywords=70), on("pro"), compiled=False).notes
-    assert {f"{ranks}--keywords or --accounts of ranksim price import.", pages} <= {*of_columns}
+    assert f"{cost}{ranks} of ranksim price import); 1 crawl{drawn}" in of_columns
+
+
+def test_a_job_wants_what_its_call_or_another_on_its_domain_says(tmp_path: Path) -> None:
+    units = enumerate(({}, {"units": 70}, {}, {"units": 30}))
+    later = [job(n * 100_000, "crawl", **more) for n, more in units]
+    ranks = job(1, "rank_run", units=250)
+    tested = back_test(recorded(tmp_path, *later, ranks), on("pro", "starter"), keywords=3)
+    assert [row["a_cost"] for row in tested.calls] == [7_000, 250 * 400, 7_000, 7_000, 3_000]
+    assert assumed(tested) == []
+    capped = Policy().replace(catalogue={"plans": {"pro": {"page_cap": 50}}}).catalogue
+    (cut,) = (row for row in back_test(recorded(tmp_path, *later[1:2]), [Side(capped, "pro")]).calls)
+    assert cut["a_cost"] == 50 * 100

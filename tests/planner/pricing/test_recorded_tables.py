@@ -440,3 +440,24 @@ def test_columns_are_no_table(tmp_path: Path) -> None:
     save_columns(columns_of(read_recording(EXAMPLES / "trace.jsonl")), path, "salt")
     with pytest.raises(BadInput, match="has recorded calls as columns; give it to ranksim price back-test"):
         read_recording(path)
+
+
+def test_a_column_of_units_says_what_jobs_want(tmp_path: Path) -> None:
+    body = json.dumps({"kind": "crawl", "domain_id": "dom_7"})
+    crawl = {"method": "POST", "path": "/v1/jobs", "status": 202, "body": body}
+    crawls = [row(**crawl, pages=pages, time=NOON + n) for n, pages in enumerate(("", "70", "30.0", "0"))]
+    path = write_csv(tmp_path / "calls.csv", [*crawls, row(pages="5", time=NOON + 9)])
+    recording = read_recording(path, columns_are={"units": "pages"})
+    assert [call.units for call in recording.calls] == [70, 70, 30, 0, None]
+    (chunk,) = columns_of(recording).chunks()
+    assert chunk["size"].tolist() == [71, 71, 31, 1, 0]
+    copy = tmp_path / "trace.jsonl"
+    words = ["trace", "import", str(path), "--columns-are", "units=pages", "--out", str(copy)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert [call.units for call in read_recording(copy).calls][:4] == [70, 70, 30, 0]
+    for pages in ("7.5", "-1", "many", "2000000000"):
+        wrong = write_csv(tmp_path / "wrong.csv", [row(**crawl, units=pages)])
+        with pytest.raises(
+            BadInput, match=r"wrong.csv:2: units: expected a whole number of pages, questions"
+        ):
+            read_recording(wrong)

@@ -97,13 +97,13 @@ def test_whom_the_catalogue_as_it_is_refuses_is_told_beside_the_candidates() -> 
 
 
 def test_what_is_assumed_of_jobs_is_told() -> None:
-    row = CallRow(account=0, key=0, at=START, activity=Spend.RANK_RUN, size=1, recorded=0)
+    row = CallRow(account=0, key=0, at=START, activity=Spend.RANK_RUN, recorded=0)
     (own,) = columns(1).accounts
     spec = AccountSpec(plan="", anchor=START, portfolio=PortfolioSpec(domains=1, keywords=400))
     owner = replace(columns(1), accounts=(replace(own, spec=spec),))
     run = replace(owner, chunks=lambda: iter([to_records([row], CallRow)]))
     answer = search(run, PLANS, {BRIEFS: [5]}, plan="pro", compiled=False)
-    assert any("assumes 400 keywords on each of 1 domain" in note for note in answer.notes)
+    assert any("400 keywords are assumed on each of 1 domain" in note for note in answer.notes)
 
 
 def test_a_best_that_earns_less_or_the_same_is_said_to() -> None:

@@ -34,6 +34,7 @@ class Call:
     has it. `fault` is what the driver found wrong before the service could look. `method` matters for faults
     and for OPTIONS, a CORS preflight (U80). `caller` is the network address that calls without a valid key
     are counted by (U8). `headers` are the request headers that the policy's windows read, in lower case.
+    `units` is what the job that it asks for wants before any cap, where that is known; else it is drawn.
     """
 
     operation: str
@@ -51,6 +52,7 @@ class Call:
     fault: Fault | None = None
     method: str = ""
     headers: Mapping[str, str] | None = None
+    units: int | None = None
 
 
 @dataclass(slots=True)

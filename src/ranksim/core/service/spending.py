@@ -60,25 +60,26 @@ class Work:
     beyond: bool
 
 
-def work_of(ctx: Context, account: Account, domain: Domain, spend: Spend) -> Work:
-    """Estimate a job: pages or questions, cut to the plan's cap (S52-S55, U47)."""
+def work_of(ctx: Context, account: Account, domain: Domain, spend: Spend, wanted: int | None = None) -> Work:
+    """Estimate a job (S52-S55, U47): units `wanted`, else results, pages or questions, cut to the cap."""
     plan, costs = ctx.plan_of(account), ctx.policy.catalogue.unit_costs
     if spend == Spend.RANK_RUN:
-        units = slots.tracked(ctx, account, domain.id)
+        units = slots.tracked(ctx, account, domain.id) if wanted is None else wanted
         return Work(units, units * costs.rank_run_page, False)
+    if wanted is None:
+        wanted = wanted_of(ctx.state.seed, domain, spend)
     if spend == Spend.AI_SCAN:
-        cap, unit_cost, wanted = plan.call_cap, costs.ai_scan_call, ai_questions(ctx, domain)
+        cap, unit_cost = plan.call_cap, costs.ai_scan_call
     else:
-        wanted = pages_of(ctx.state.seed, domain.host)
         cap = plan.page_cap
         unit_cost = costs.crawl_page if spend == Spend.CRAWL else costs.site_optimization_page
     units = wanted if wanted < cap else cap
     return Work(units, units * unit_cost, wanted > cap)
 
 
-def ai_questions(ctx: Context, domain: Domain) -> int:
-    """Return how many questions an AI-visibility scan of a domain asks."""
-    return questions_of(ctx.state.seed, domain.id)
+def wanted_of(seed: int, domain: Domain, spend: Spend) -> int:
+    """Return how many questions an AI-visibility scan of a domain asks, or pages another job looks at."""
+    return questions_of(seed, domain.id) if spend == Spend.AI_SCAN else pages_of(seed, domain.host)
 
 
 def questions_of(seed: int, domain: str) -> int:
@@ -112,7 +113,7 @@ def create_job(ctx: Context, request: Request) -> Reply:
     if isinstance(domain, Reply):
         return domain
     account, spend = request.account, SPEND_OF[body.kind]
-    work = work_of(ctx, account, domain, spend)
+    work = work_of(ctx, account, domain, spend, request.call.units)
     rows = rows_of(ctx, account, spend, domain.id)
     ask = ask_for(ctx, spend, dry_run=body.dry_run)
     ask.estimate = work.estimate

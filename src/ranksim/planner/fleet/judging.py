@@ -103,10 +103,13 @@ def ask_for(account: AccountRows, operation: OperationRow, domain: DomainRow) ->
     ask.running = 0
     ask.units = 1 if operation.meter >= 0 else 0
     if ask.spend == RANK_RUN:
-        ask.estimate = domain.keywords * domain.tuples * operation.unit_cost
+        size = request.wanted - 1 if request.wanted > 0 else domain.keywords * domain.tuples
+        ask.estimate = size * operation.unit_cost
         ask.running = 1 if request.at < domain.run_ends else 0
     elif ask.spend < admission.JOB_KINDS:
         size = domain.questions if ask.spend == AI_SCAN else domain.pages
+        if request.wanted > 0:
+            size = request.wanted - 1
         ask.estimate = min(size, operation.cap) * operation.unit_cost
         if size > operation.cap and account.ways.cap_refuses:
             ask.beyond = admission.ENTITLEMENT_REQUIRED

@@ -91,7 +91,7 @@ def take_up(call: CallRow, number: int, request: RequestRow, segment: SegmentRow
     request.tries = 1
     request.activity = call.activity
     request.domain = call.domain
-    request.size = call.size
+    request.size = request.wanted = call.size
     segment.pairings = call.pairings
     segment.places = call.places
     call.amount = 0

@@ -171,7 +171,10 @@ class DrawnRequest:
 
 @dataclass(slots=True)
 class RequestRow:
-    """One request on its way: `tries` counts this try, `domain` is the row, `size` the keywords it brings."""
+    """One request on its way: `tries` counts this try, `domain` is the row, `size` the keywords it brings.
+
+    `wanted` is of a recorded job one more than the units that it wants, 0 where nobody says.
+    """
 
     at: int = 0
     number: int = 0
@@ -179,6 +182,7 @@ class RequestRow:
     activity: int = 0
     domain: int = 0
     size: int = 0
+    wanted: int = 0
     outcome: int = 0
     until: int = 0
 
@@ -196,8 +200,9 @@ class CallRow:
 
     `account` and `domain` are rows, the domain's counted within the account; `key` is the row of its API key,
     -1 for the web app, which no rate limit minds. An `idle` call is charged and does nothing: 1 for a dry
-    run, 2 for one that was faulty. `size` is the keywords it brings, `pairings` × `places` the tuples of a
-    scan. It finds nothing unless the call that makes what it `needs` was granted, by number, -1 for none.
+    run, 2 for one that was faulty. `size` is the keywords it brings, or of a job one more than the
+    units that it wants, 0 where nobody says; `pairings` × `places` are the tuples of a scan. It finds nothing
+    unless the call that makes what it `needs` was granted, by number, -1 for none.
     `recorded` is the outcome then, -1 where none is known; `outcome` and `amount` (µUSD) the kernel fills in.
     """
 

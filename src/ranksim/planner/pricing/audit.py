@@ -158,9 +158,10 @@ class _Maker:
                 made = tuple((f"t{row['makes']}-{word}", str(word)) for word in body["keywords"])
                 self.added[row["makes"]] += [keyword for keyword, _ in made]
         key = None if row["key"] < 0 else str(row["key"])
+        units = row["size"] - 1 if operation == "jobs.create" and row["size"] else None
         return RecordedCall(
             id=str(number), at=row["at"], account=self.account.name, operation=operation, status=None,
-            key=key, surface="app" if key is None else "rest", path=path, body=body, made=made,
+            key=key, surface="app" if key is None else "rest", path=path, body=body, made=made, units=units,
         )  # fmt: skip
 
     def _request(self, row: Mapping[str, int]) -> Request:

@@ -264,7 +264,7 @@ def back_test(
         first_unknown=recording.first_unknown and f"{FIRST_UNKNOWN} {recording.first_unknown}.",
         unused=_unused(billed[0], recording),
         anchored=recorded.anchored_notes(described, recording.calls[0].at, base),
-        assumed=recorded.assumed_notes(described, recording.kinds),
+        assumed=recorded.assumed_notes(described, recording.unstated_jobs(described)),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ranksim.core.clock import DAY, iso
-from ranksim.core.contract.facts import Decision, Spend
+from ranksim.core.contract.facts import Decision
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.rows import ACTIVITIES, OUTCOMES, REFUSED, CallRow, Integers, Records, blank
@@ -27,6 +27,7 @@ from ranksim.planner.pricing.column_run import (
     newly_refused,
     refusals_of,
     tally,
+    unstated_jobs,
     unstated_notes,
 )
 from ranksim.planner.pricing.columns import Columns, read_columns
@@ -332,12 +333,12 @@ def back_test_columns(
     runs = [ColumnRun(columns, side, base, seed, compiled) for side in sides]
     tests = [_Test(run, seed, audited) for run in runs]
     then, anew = refusals_of(columns), np.zeros(len(columns.accounts), dtype=np.int64)
-    served, admitted, activities = 0, 0, set[int]()
+    served, admitted, unstated = 0, 0, Counter[str]()
     with noted("serving recorded calls", progress) as tell:
         serving, comparing = part(tell, 0.0, 0.5), part(tell, 0.5, 1.0)
         for chunk in columns.chunks():
             tally(then, chunk, "recorded")
-            activities.update(np.unique(chunk["activity"]).tolist())
+            unstated += unstated_jobs(columns, chunk)
             outcomes = [chunk["recorded"]]
             for number, test in enumerate(tests, 1):
                 outcomes.append(test.serve(chunk if test is tests[-1] else chunk.copy()))
@@ -352,7 +353,6 @@ def back_test_columns(
         for number, test in enumerate(tests):
             comparing(number / len(tests), f"comparing {units.many(len(test.chosen), 'customer')}")
             done.append(test.done())
-    kinds = {spend.label for spend in Spend if spend in activities}
     return ColumnBackTest(
         where=columns.where,
         sides=recorded.texts_of(sides, terms),
@@ -369,7 +369,7 @@ def back_test_columns(
         duplicates=columns.duplicates,
         unused=_unused(done[0].billed, runs[0]),
         anchored=recorded.anchored_notes(columns.specs, columns.start, base),
-        assumed=recorded.assumed_notes(columns.specs, kinds, " of ranksim price import"),
+        assumed=recorded.assumed_notes(columns.specs, unstated, " of ranksim price import"),
     )
 
 

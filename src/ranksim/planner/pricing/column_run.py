@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ranksim.core.clock import billing_month
-from ranksim.core.contract.facts import JobKind
+from ranksim.core.contract.facts import JobKind, Spend
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy
 from ranksim.planner.fleet.offers import Sold, price_of, sold_of
@@ -104,6 +105,18 @@ def tally(counts: Integers, chunk: Records, column: str) -> None:
     for k, outcome in enumerate(KINDS.values()):
         accounts = chunk["account"][chunk[column] == outcome]
         counts[:, k] += np.bincount(accounts, minlength=len(counts))
+
+
+def unstated_jobs(columns: Columns, chunk: Records) -> Counter[str]:
+    """Count the jobs of a chunk of which nobody says what they want, by kind.
+
+    A rank run is of one where nobody describes its account.
+    """
+    unknown = chunk[(chunk["activity"] < len(JobKind)) & (chunk["size"] == 0)]
+    described = np.array([bool(account.spec.plan) for account in columns.accounts])
+    unknown = unknown[(unknown["activity"] != Spend.RANK_RUN) | ~described[unknown["account"]]]
+    kinds, counts = np.unique(unknown["activity"], return_counts=True)
+    return Counter({Spend(k).label: n for k, n in zip(kinds.tolist(), counts.tolist(), strict=True)})
 
 
 def newly_refused(refused: Integers, before: Integers) -> NDArray[np.bool_]:

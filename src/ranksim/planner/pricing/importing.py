@@ -187,7 +187,7 @@ class _Importer:
         body = _drafted(owner, call) if call.drafted else (call.body or {})
         was_wrong = row.recorded in (NOT_FOUND, FAULTY) and call.code != ""
         if call.operation in SPENDING:
-            _spend(owner, row, call.operation, body)
+            _spend(owner, row, call.operation, body, call.units)
         elif operation.method != "GET" and not was_wrong:
             _change(owner, row, call)
         dry = body.get("dry_run") is True and operation.spends
@@ -314,12 +314,13 @@ def _drafted(owner: Owner, call: RecordedCall) -> dict[str, Any]:
 # What each spending operation asks for
 
 
-def _spend(owner: Owner, row: CallRow, operation: str, body: Mapping[str, Any]) -> None:
-    """Note what a call asks for; a faulty one asks for nothing."""
+def _spend(owner: Owner, row: CallRow, operation: str, body: Mapping[str, Any], units: int | None) -> None:
+    """Note what a call asks for, a job `units` if that is known; a faulty one asks for nothing."""
     row.activity, model, note = SPENDING[operation]
     kind = str(body.get("kind"))
     if model is JobBody and kind in list(JobKind):
         row.activity = Spend[kind.upper()]
+        row.size = 0 if units is None else units + 1
     try:
         request = model.model_validate(dict(body))
     except ValidationError:
@@ -330,7 +331,8 @@ def _spend(owner: Owner, row: CallRow, operation: str, body: Mapping[str, Any]) 
 
 def _job(owner: Owner, row: CallRow, body: JobBody) -> None:
     row.domain = owner.domains.get(body.domain_id, 0)
-    if body.kind == "ai_scan" and row.domain >= len(owner.domains) - len(owner.made_domains):
+    made = row.domain >= len(owner.domains) - len(owner.made_domains)
+    if body.kind == "ai_scan" and made and not row.size:
         owner.unmodelled[NEW_DOMAINS] += 1
 
 

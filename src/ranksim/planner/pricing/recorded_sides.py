@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -50,11 +50,11 @@ NO_REASON = "reason not recorded"
 """What stands for the code of a refusal of which a recording shows the status alone."""
 
 DRAWN = {
-    JobKind.CRAWL: "pages that crawls find",
-    JobKind.SITE_OPTIMIZATION: "pages that site optimizations look at",
-    JobKind.AI_SCAN: "questions that AI scans ask",
+    JobKind.CRAWL: ("crawl", "pages"),
+    JobKind.SITE_OPTIMIZATION: ("site optimization", "pages"),
+    JobKind.AI_SCAN: ("AI scan", "questions"),
 }
-"""What jobs of a kind buy, of which it is drawn how many there are."""
+"""What jobs of a kind are called, and what they buy, of which it is drawn how many there are."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -304,26 +304,33 @@ def anchored_notes(specs: Mapping[str, AccountSpec], start: Micros, policy: Poli
 
 
 def assumed_notes(
-    specs: Mapping[str, AccountSpec], kinds: Collection[str], source: str = ""
+    specs: Mapping[str, AccountSpec], jobs: Mapping[str, int], source: str = ""
 ) -> tuple[str, ...]:
-    """Say what the cost of jobs of these kinds rests on that no recording tells, and options `source` has."""
-    notes = []
+    """Say what the cost rests on of so many `jobs` by kind, of which no recording tells what they want.
+
+    `source` is the command that has the options which say more.
+    """
+    each = []
     owned = [spec.portfolio for spec in specs.values() if not spec.plan and spec.portfolio is not None]
-    if JobKind.RANK_RUN in kinds and owned:
-        each = sorted({portfolio.keywords for portfolio in owned})
-        many = " to ".join(units.count(count) for count in dict.fromkeys((each[0], each[-1])))
+    if (runs := jobs.get(JobKind.RANK_RUN, 0)) and owned:
+        few, *more = sorted({portfolio.keywords for portfolio in owned})
+        keywords = " to ".join(units.count(count) for count in (few, *more[-1:]))
         domains = units.many(sum(len(portfolio.hosts("")) for portfolio in owned), "domain")
-        notes.append(
-            f"The cost of rank runs assumes {many} keywords on each of {domains}, since nobody says how "
-            f"many: give --keywords or --accounts{source}."
+        each.append(
+            f"{units.many(runs, 'rank run')}, for which {keywords} keywords are assumed on each of {domains} "
+            f"(give --keywords or --accounts{source})"
         )
-    drawn = [text for kind, text in DRAWN.items() if kind in kinds]
-    if drawn:
-        notes.append(
-            f"The number of {' and of '.join(drawn)} is drawn for each domain, and their cost with it: "
-            "--seed draws others."
-        )
-    return tuple(notes)
+    each += [
+        f"{units.many(jobs[kind], job)}, whose {wanted} are drawn for each domain (--seed draws others)"
+        for kind, (job, wanted) in DRAWN.items()
+        if jobs.get(kind)
+    ]
+    if not each:
+        return ()
+    return (
+        f"Of these jobs the recording does not say how much they want, so that their cost is the model's: "
+        f"{'; '.join(each)}; units of their calls would tell.",
+    )
 
 
 def first_note(count: int, most: int = MOST_LISTED, order: str = "") -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ranksim.core.callers.portfolio import AccountSpec
 from ranksim.core.callers.recordings import RecordingRule, idempotency_key_of, request_header
 from ranksim.core.clock import Micros
 from ranksim.core.contract.facts import JobKind
@@ -75,7 +76,7 @@ class RecordedCall:
 
     `made` are the ids that the recorded reply gave to what the call created; those of keywords with their
     words. `cursor` is where the recorded page went on. `drafted` says that body and path are to be made up,
-    as a rule says, for none was recorded.
+    as a rule says, for none was recorded. `units` is what the job that it asks for wants, if that is known.
     """
 
     id: str
@@ -93,6 +94,12 @@ class RecordedCall:
     made: tuple[tuple[str, str], ...] = ()
     cursor: str = ""
     drafted: bool = False
+    units: int | None = None
+
+    @property
+    def job_kind(self) -> str:
+        """The kind of the job that the call asks for, a rank run where it does not say; "" for no job."""
+        return str((self.body or {}).get("kind", JobKind.RANK_RUN)) if self.operation == "jobs.create" else ""
 
     def refers(self) -> Refers:
         """What the call is about, by resource and id."""
@@ -132,11 +139,17 @@ class Recording:
         """The accounts that called, in order."""
         return list(dict.fromkeys(call.account for call in self.calls))
 
-    @property
-    def kinds(self) -> set[str]:
-        """The kinds of the jobs that calls ask for; a rank run where a call does not say."""
-        bodies = (call.body or {} for call in self.calls if call.operation == "jobs.create")
-        return {str(body.get("kind", JobKind.RANK_RUN)) for body in bodies}
+    def unstated_jobs(self, specs: Mapping[str, AccountSpec]) -> Counter[str]:
+        """How many calls ask for jobs of which nobody says what they want, by kind.
+
+        A rank run is of one where nobody describes its account; `specs` are the accounts by name.
+        """
+        return Counter(
+            call.job_kind
+            for call in self.calls
+            if call.job_kind and call.units is None
+            if call.job_kind != JobKind.RANK_RUN or not specs[call.account].plan
+        )
 
     @cached_property
     def numbers(self) -> dict[str, int]:
@@ -252,6 +265,7 @@ def _read(
         remedy = made.first_bad or remedy
         raise BadInput(f"{path}: no call of it can be replayed ({why}); {remedy}")
     made.calls.sort(key=lambda call: call.at)
+    made.calls = _with_units(made.calls)
     seen: dict[tuple[str, str], dict[str, None]] = {}
     for call in made.calls:
         for resource, which in call.refers():
@@ -262,6 +276,29 @@ def _read(
             seen.setdefault((call.account, "domains"), {})[bound] = None
     made.before = {place: sorted(ids) for place, ids in seen.items()}
     return made
+
+
+def _with_units(calls: list[RecordedCall]) -> list[RecordedCall]:
+    """Return calls in which jobs that nobody says the units of want what the same did on their domain before.
+
+    Or later, where none was before. Rank runs do not: what they want changes with keywords and scans.
+    """
+    latest: dict[tuple[str, str, str], int] = {}
+    for call in reversed(calls):
+        if call.units is not None:
+            latest[_job_of(call)] = call.units
+    filled = []
+    for call in calls:
+        if call.units is not None:
+            latest[_job_of(call)] = call.units
+        elif call.job_kind not in ("", JobKind.RANK_RUN) and (units := latest.get(_job_of(call))) is not None:
+            call = replace(call, units=units)
+        filled.append(call)
+    return filled
+
+
+def _job_of(call: RecordedCall) -> tuple[str, str, str]:
+    return call.account, call.job_kind, str((call.body or {}).get("domain_id"))
 
 
 def _add(
@@ -382,6 +419,7 @@ def _of_exchange(
         made=tuple(made_by(operation, answer)) if (exchange.status or 500) < 400 else (),
         cursor=str(answer.get("next_cursor") or ""),
         drafted=drafted,
+        units=exchange.units if operation == "jobs.create" else None,
     )
 
 

@@ -271,6 +271,7 @@ class ReplayedService:
             surface=recorded.surface,
             account=actor.account if app else "",
             environment=actor.environment,
+            units=recorded.units,
         )
         reply = self._handled(call)
         if recorded.drafted:

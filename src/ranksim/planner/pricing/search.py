@@ -8,6 +8,7 @@ last round is all customers.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ranksim.core import draws
-from ranksim.core.contract.facts import Spend
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.draws import Purpose
@@ -31,7 +31,14 @@ from ranksim.inference.shares import chance, tail
 from ranksim.planner.fleet.rows import OUTCOMES, REFUSED, Integers
 from ranksim.planner.pricing.break_even import fewest
 from ranksim.planner.pricing.catalogues import Moves, catalogue_of, unpriced
-from ranksim.planner.pricing.column_run import ColumnRun, newly_refused, refusals_of, tally, unstated_notes
+from ranksim.planner.pricing.column_run import (
+    ColumnRun,
+    newly_refused,
+    refusals_of,
+    tally,
+    unstated_jobs,
+    unstated_notes,
+)
 from ranksim.planner.pricing.columns import Columns, read_columns
 from ranksim.planner.pricing.demand import Amounts, Demand, demand_of
 from ranksim.planner.pricing.paired_metrics import with_ends
@@ -306,10 +313,9 @@ def search(
             -row["change"],
         )
     )
-    kinds = {spend.label for spend in Spend if spend in rounds.activities}
     assumed = (
         *rounds.unstated,
-        *assumed_notes(columns.specs, kinds, " of ranksim price import"),
+        *assumed_notes(columns.specs, rounds.jobs, " of ranksim price import"),
         *anchored_notes(columns.specs, columns.start, base),
     )
     return Search(
@@ -341,9 +347,10 @@ def _better(left: Sequence[_Candidate], demand: Demand, risk: float, level: floa
 
 
 class _Rounds:
-    """Serves the calls of some customers under several catalogues, round after round; `served` counts calls,
-    which are of some `activities`; `unstated` is what to say of refusals in the last round. The customers of
-    all runs are made once: `like` is the first run.
+    """Serves the calls of some customers under several catalogues, round after round; `served` counts calls.
+
+    Of the last round `unstated` is what to say of refusals, and `jobs` are those of which nobody says what
+    they want, by kind. The customers of all runs are made once: `like` is the first run.
     """
 
     def __init__(
@@ -354,7 +361,7 @@ class _Rounds:
         self.like: ColumnRun | None = None
         self.served = 0
         self.unstated: tuple[str, ...] = ()
-        self.activities = set[int]()
+        self.jobs = Counter[str]()
 
     def narrow(
         self,
@@ -406,7 +413,7 @@ class _Rounds:
             side = self._side(group[0])
             runs.append(ColumnRun(self.columns, side, self.policy, self.seed, self.compiled, self.like))
             self.like = self.like or runs[0]
-        recorded = refusals_of(self.columns)
+        recorded, self.jobs = refusals_of(self.columns), Counter()
         everybody = bool(is_chosen.all())
         for chunk in self.columns.chunks():
             calls = chunk if everybody else chunk[is_chosen[chunk["account"]]]
@@ -414,7 +421,7 @@ class _Rounds:
             for run in runs:
                 run.serve(calls)
             self.served += len(calls) * len(runs)
-            self.activities.update(np.unique(calls["activity"]).tolist())
+            self.jobs += unstated_jobs(self.columns, calls)
         self.unstated = unstated_notes(recorded)
         for group, run in zip(groups, runs, strict=True):
             before = recorded + run.again
