@@ -21,7 +21,7 @@ from ranksim.planner.pricing.back_test import BackTest, back_test, read_accounts
 from ranksim.planner.pricing.cli import sides_of
 from ranksim.planner.pricing.column_back_test import back_test_columns
 from ranksim.planner.pricing.importing import columns_of
-from ranksim.planner.pricing.recorded_sides import Side
+from ranksim.planner.pricing.recorded_sides import Side, unlike_note, unlike_rows
 from ranksim.planner.pricing.recording import read_recording, read_rules
 from ranksim.planner.pricing.replay import ReplayedService, specs_of
 from ranksim.report.figure import new_figure
@@ -565,3 +565,41 @@ def test_a_job_wants_what_its_call_or_another_on_its_domain_says(tmp_path: Path)
     capped = Policy().replace(catalogue={"plans": {"pro": {"page_cap": 50}}}).catalogue
     (cut,) = (row for row in back_test(recorded(tmp_path, *later[1:2]), [Side(capped, "pro")]).calls)
     assert cut["a_cost"] == 50 * 100
+
+
+def test_calls_that_a_answers_otherwise_are_named(tmp_path: Path) -> None:
+    refused = {"status": 402, "response": json.dumps({"code": "quota_exhausted"})}
+    free = [brief(n, **refused) for n in range(3)]  # of which ten are left
+    jobs = [job(10, "crawl"), job(11, "crawl"), job(12, "crawl", status=None, received=None)]
+    recording = recorded(tmp_path, *free, *jobs, call(13, "GET", "/v1/domains"))
+    tested = back_test(recording, on("starter"))
+    assert tested.unlike == [
+        {"operation": "keyword_briefs.create", "recorded": "402 quota_exhausted", "a": "201", "calls": 3},
+        {"operation": "jobs.create", "recorded": "202", "a": "409 cooldown_active", "calls": 1},
+    ]
+    assert (
+        "A answers 33.3 % of the calls with the status that was recorded, the others otherwise: 3 "
+        "keyword_briefs.create 201 instead of 402 quota_exhausted; 1 jobs.create 409 cooldown_active "
+        "instead of 202."
+    ) in tested.notes
+    fast = back_test_columns(columns_of(recording), on("starter"), compiled=False)
+    assert [(row["operation"], row["recorded"], row["a"], row["calls"]) for row in fast.unlike] == [
+        ("keyword_briefs", "quota_exhausted", "granted", 3),
+        ("crawl", "granted", "cooldown_active", 1),
+    ]
+    assert any(note.startswith("A answers 33.3 % of the calls with the outcome that") for note in fast.notes)
+    for answer in (tested, fast):
+        (view,) = (view for view in answer.views() if view.title.startswith("Calls that A answers otherwise"))
+        assert len(view.rows) == 2
+
+
+def test_more_kinds_of_answers_than_a_few_are_counted() -> None:
+    counts = {(f"op{n}", "200", "404"): 10 - n for n in range(6)}
+    note = unlike_note(unlike_rows(counts), 90, "status")
+    assert note == (
+        "A answers 50 % of the calls with the status that was recorded, the others otherwise: "
+        "10 op0 404 instead of 200; 9 op1 404 instead of 200; 8 op2 404 instead of 200; "
+        "7 op3 404 instead of 200; 11 others."
+    )
+    assert unlike_note([], 5, "status") == "A answers 100 % of the calls with the status that was recorded."
+    assert unlike_note([], 0, "status") == "No status was recorded of a call."

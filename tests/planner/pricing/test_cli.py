@@ -362,7 +362,7 @@ def test_tables_are_shown_on_request(tmp_path: Path) -> None:
 
 def test_a_table_that_no_answer_has_is_refused_at_once() -> None:
     code, text, err = told("back-test", "not there", "--tables", "invoice", COLUMNS="300")
-    names = "terms, invoices, refusals, changes, calls, censored, customers, days"
+    names = "terms, invoices, refusals, changes, unlike, calls, censored, customers, days"
     expected = f"expected all or one of {names}, found 'invoice'; did you mean 'invoices'?"
     assert (code, text, err) == (2, "", f"ranksim: --tables: {expected}\n")
 

@@ -98,6 +98,7 @@ class BackTest(RecordedAnswer):
             "calls": TableSpec(others={"at": "instant", "a_cost": "money", "b_cost": "money"}),
             "invoices": recorded.invoices(MONEY, begins="instant", ends="instant"),
             "terms": CHANGES,
+            "unlike": recorded.UNLIKE,
             "left_out": recorded.REASONS,
         }
     )
@@ -131,6 +132,17 @@ class BackTest(RecordedAnswer):
         codes = sorted({code for count in counts.values() for code in count if code})
         return [{"code": code} | {name: count[code] for name, count in counts.items()} for code in codes]
 
+    @property
+    def unlike(self) -> list[Row]:
+        """Calls that A answers with another status than was recorded, counted by operation and answers."""
+        return recorded.unlike_rows(
+            Counter(
+                (row["operation"], _answer(row, "recorded"), _answer(row, "a"))
+                for row in self.calls
+                if row["recorded"] not in (None, row["a"])
+            )
+        )
+
     def count(self, change: str) -> int:
         """How many calls changed in this way."""
         return sum(row["change"] == change for row in self.calls)
@@ -156,10 +168,10 @@ class BackTest(RecordedAnswer):
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of how it was found."""
-        same = sum(row["a"] == row["recorded"] for row in self.calls) / len(self.calls)
+        seen = sum(row["recorded"] is not None for row in self.calls)
         return (
             *self.described,
-            f"A answers {units.percent(same)} of the calls with the status that was recorded.",
+            recorded.unlike_note(self.unlike, seen, "status"),
             *self.unused,
             f"Not replayed: {recorded.reasons_text(self.left_out)}.",
             *filter(None, (self.first_unknown, self.duplicates)),
@@ -176,6 +188,7 @@ class BackTest(RecordedAnswer):
             "invoices": list(self.invoices),
             "changes": self.changes,
             "refusals": self.refusals,
+            "unlike": self.unlike,
             "left_out": recorded.reason_rows(self.left_out),
         }
 
@@ -191,6 +204,7 @@ class BackTest(RecordedAnswer):
         views += self.refusals_view()
         columns = {"change": "text", "operation": "text", "was": "text", "becomes": "text", "calls": "count"}
         views += of_table("changes", views_of("Changes", self.changes, columns))
+        views += self.unlike_view()
         columns = {"id": "text", "at": "instant", "account": "text", "operation": "text", "change": "text"}
         names = self.columns_of_outcomes
         ranked = sorted(self.calls, key=lambda row: not row["change"])
@@ -318,6 +332,11 @@ def _row(call: RecordedCall, results: Sequence[ReplayOutcome], replays: Sequence
         row[f"{name}_cost"] = replay.cost_of(outcome)
     before, after = ("recorded", "a", "b")[len(results) - 1 : len(results) + 1]
     return row | {"change": _change(row[before], row[f"{before}_code"], row[after], row[f"{after}_code"])}
+
+
+def _answer(row: Row, column: str) -> str:
+    """A status with the code of a refusal."""
+    return f"{row[column]} {row[f'{column}_code']}".rstrip()
 
 
 def _code(status: int | None, code: str) -> str:

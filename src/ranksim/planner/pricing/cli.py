@@ -381,7 +381,7 @@ ASKED: dict[str, tuple[Callable[..., flags.Answered], str, str]] = {
     "back-test": (
         back_test,
         "Recorded calls under other plans, and their invoices.",
-        "terms invoices refusals changes calls censored customers days",
+        "terms invoices refusals changes unlike calls censored customers days",
     ),
     "search": (search, "The best catalogue of a grid for recorded customers.", "candidates tornado"),
 }

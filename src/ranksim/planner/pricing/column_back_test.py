@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -27,6 +27,7 @@ from ranksim.planner.pricing.column_run import (
     newly_refused,
     refusals_of,
     tally,
+    unlike_outcomes,
     unstated_jobs,
     unstated_notes,
 )
@@ -76,6 +77,8 @@ class ColumnBackTest(RecordedAnswer):
     `refused_then` counts the calls of each account that were refused when they were recorded, by kind as in
     `KINDS`, `refused_anew` those that the last side refuses and that were served before, under A or when they
     were recorded, and `admitted_anew` all those that it serves and that were refused before.
+    `otherwise` counts the calls that A answers otherwise than was recorded, by operation and outcomes, of
+    those `answered` when they were recorded.
     """
 
     TABLES = MappingProxyType(
@@ -84,6 +87,7 @@ class ColumnBackTest(RecordedAnswer):
             "invoices": recorded.invoices(MONEY, begins="instant", ends="instant"),
             "days": TableSpec(others={"day": "date"}),
             "terms": CHANGES,
+            "unlike": recorded.UNLIKE,
             **dict.fromkeys(("left_out", "unmodelled"), recorded.REASONS),
         }
     )
@@ -93,6 +97,8 @@ class ColumnBackTest(RecordedAnswer):
     refused_then: Integers
     refused_anew: Integers
     admitted_anew: int
+    otherwise: Mapping[tuple[str, str, str], int]
+    answered: int
     engine: str
 
     @property
@@ -129,6 +135,7 @@ class ColumnBackTest(RecordedAnswer):
         failing = any(any(served.side.catalogue.job_failure_rates.values()) for served in self.served)
         return (
             *self.described,
+            recorded.unlike_note(self.unlike, self.answered, "outcome"),
             *self.unused,
             *(f"Audit of {name}: {served.audit.text}" for name, served in self._by_letter()),
             *filter(None, (self.columns.unnamed, self.duplicates)),
@@ -166,6 +173,7 @@ class ColumnBackTest(RecordedAnswer):
             "invoices": list(self._invoices()),
             "days": [row for name, served in self._by_letter() for row in self._days(name, served.days)],
             "refusals": self.refusals,
+            "unlike": self.unlike,
             "censored": self.censored,
             "left_out": recorded.reason_rows(self.left_out),
             "unmodelled": recorded.reason_rows(self.columns.unmodelled),
@@ -243,6 +251,11 @@ class ColumnBackTest(RecordedAnswer):
         return [dict(zip(columns, row, strict=True)) for row in rows if any(row[1:])]
 
     @property
+    def unlike(self) -> list[Row]:
+        """Calls that A answers otherwise than was recorded, by operation and outcomes."""
+        return recorded.unlike_rows(self.otherwise)
+
+    @property
     def censored(self) -> list[Row]:
         """By code: customers and calls that it refused when recorded, and customers it refuses still."""
         rows = []
@@ -260,6 +273,7 @@ class ColumnBackTest(RecordedAnswer):
         """The answer as tables for people; of the customers, those with the most calls refused."""
         views = terms_view("terms", self.terms) + self.margins_view("customers") + self.refusals_view()
         columns = {"code": "text", "customers": "count", "calls": "count", "still_refused": "count"}
+        views += self.unlike_view()
         title = "Demand that old limits cut short"
         cut = views_of(title, self.censored, columns, "At least; see the notes.")
         views += of_table("censored", cut, folded=True)
@@ -333,7 +347,8 @@ def back_test_columns(
     runs = [ColumnRun(columns, side, base, seed, compiled) for side in sides]
     tests = [_Test(run, seed, audited) for run in runs]
     then, anew = refusals_of(columns), np.zeros(len(columns.accounts), dtype=np.int64)
-    served, admitted, unstated = 0, 0, Counter[str]()
+    served, admitted, answered = 0, 0, 0
+    unstated, otherwise = Counter[str](), Counter[tuple[str, str, str]]()
     with noted("serving recorded calls", progress) as tell:
         serving, comparing = part(tell, 0.0, 0.5), part(tell, 0.5, 1.0)
         for chunk in columns.chunks():
@@ -345,6 +360,8 @@ def back_test_columns(
                 served += len(chunk)
                 of_side = "" if len(tests) == 1 else f" under {'AB'[number - 1]}"
                 serving(served / (len(tests) * columns.calls), f"{units.many(len(chunk), 'call')}{of_side}")
+            answered += int((chunk["recorded"] >= 0).sum())
+            otherwise += unlike_outcomes(chunk, outcomes[1])
             newly = np.isin(outcomes[-1], REFUSED) & np.isin(outcomes[-2], SERVED)
             was_refused = np.isin(outcomes[-2], list(KINDS.values()))
             admitted += int((was_refused & np.isin(outcomes[-1], SERVED)).sum())
@@ -362,6 +379,8 @@ def back_test_columns(
         refused_then=then,
         refused_anew=anew,
         admitted_anew=admitted,
+        otherwise=otherwise,
+        answered=answered,
         engine=runs[0].fleet.engine,
         terms=terms,
         taken_over=taken_over,

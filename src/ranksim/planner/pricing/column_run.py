@@ -12,9 +12,19 @@ from ranksim.core.clock import billing_month
 from ranksim.core.contract.facts import JobKind, Spend
 from ranksim.core.contract.plans import Catalogue
 from ranksim.core.contract.policy import Policy
+from ranksim.core.rules.admission import GRANTED, JOINED
 from ranksim.planner.fleet.offers import Sold, price_of, sold_of
 from ranksim.planner.fleet.recorded_fleet import RecordedFleet
-from ranksim.planner.fleet.rows import OUTCOMES, REFUSED, UNSTATED, Integers, Records
+from ranksim.planner.fleet.rows import (
+    ACTIVITIES,
+    FAULTY,
+    NOT_FOUND,
+    OUTCOMES,
+    REFUSED,
+    UNSTATED,
+    Integers,
+    Records,
+)
 from ranksim.planner.pricing.catalogues import check_customers, selling
 from ranksim.planner.pricing.columns import Columns, accounts_for, resold
 from ranksim.planner.pricing.recorded_sides import NO_REASON, Side
@@ -117,6 +127,32 @@ def unstated_jobs(columns: Columns, chunk: Records) -> Counter[str]:
     unknown = unknown[(unknown["activity"] != Spend.RANK_RUN) | ~described[unknown["account"]]]
     kinds, counts = np.unique(unknown["activity"], return_counts=True)
     return Counter({Spend(k).label: n for k, n in zip(kinds.tolist(), counts.tolist(), strict=True)})
+
+
+ALIKE = {JOINED: GRANTED, FAULTY: NOT_FOUND}
+"""Outcomes that a recording does not tell from others."""
+
+NAMES = (*OUTCOMES, "not_found", "not_found", NO_REASON)
+"""Outcomes, the kernel's and those that are recorded alone, by number."""
+
+
+def unlike_outcomes(chunk: Records, outcomes: Integers) -> Counter[tuple[str, str, str]]:
+    """Count the calls of a chunk whose outcomes are not those recorded, by activity and both outcomes.
+
+    A refusal whose reason was not recorded is like any other.
+    """
+    both = np.column_stack([chunk["activity"], chunk["recorded"], outcomes]).astype(np.int64)
+    for outcome, like in ALIKE.items():
+        both[:, 1:][both[:, 1:] == outcome] = like
+    then, now = both[:, 1], both[:, 2]
+    unlike = (then >= 0) & (then != now) & ~((then == UNSTATED) & np.isin(now, REFUSED))
+    kinds, counts = np.unique(both[unlike], axis=0, return_counts=True)
+    return Counter(
+        {
+            (ACTIVITIES[activity], NAMES[was], NAMES[becomes]): count
+            for (activity, was, becomes), count in zip(kinds.tolist(), counts.tolist(), strict=True)
+        }
+    )
 
 
 def newly_refused(refused: Integers, before: Integers) -> NDArray[np.bool_]:

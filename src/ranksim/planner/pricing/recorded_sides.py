@@ -38,7 +38,7 @@ from ranksim.report.table_spec import Row, TableSpec, views_of
 from ranksim.report.tables import View, of_table
 
 MOST_NAMED = 4
-"""Of more accounts than these it is told how many they are."""
+"""Of more accounts, or kinds of calls, than these it is told how many they are."""
 
 MOST_SHOWN = 20
 """Customers that are shown to people, by sentence and by margin; all are in the tables."""
@@ -257,6 +257,20 @@ class RecordedAnswer(DrawnAnswer, ABC):
         """Write the table that answers as CSV: calls or customers, a line each. Raises BadInput."""
         save_csv(self._spec(next(iter(self.TABLES))).in_files(self.rows()), path)
 
+    @property
+    @abstractmethod
+    def unlike(self) -> list[Row]:
+        """Calls that A answers otherwise than was recorded, by operation and answers."""
+
+    def unlike_view(self) -> list[View]:
+        """The calls that A answers otherwise as a table for people."""
+        note = first_note(len(self.unlike), MOST_LISTED)
+        return of_table(
+            "unlike",
+            UNLIKE.view("Calls that A answers otherwise than recorded", self.unlike[:MOST_LISTED], note),
+            folded=True,
+        )
+
     def refusals_view(self) -> list[View]:
         """The refusals as a table for people."""
         columns = {"code": "text"} | dict.fromkeys(self.columns_of_outcomes, "count")
@@ -331,6 +345,36 @@ def assumed_notes(
         f"Of these jobs the recording does not say how much they want, so that their cost is the model's: "
         f"{'; '.join(each)}; units of their calls would tell.",
     )
+
+
+UNLIKE = TableSpec(visible={"operation": "text", "recorded": "text", "a": "text", "calls": "count"})
+"""The table of the calls that A answers otherwise than was recorded: how many by operation and answers."""
+
+
+def unlike_rows(counts: Mapping[tuple[str, str, str], int]) -> list[Row]:
+    """Return a row for each operation, recorded answer and A's, of so many calls; the most frequent first."""
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [dict(zip(("operation", "recorded", "a"), kind, strict=True)) | {"calls": n} for kind, n in ranked]
+
+
+def unlike_note(rows: Sequence[Row], calls: int, what: str) -> str:
+    """Say which share of the calls A answers as recorded, and the first kinds of those otherwise.
+
+    `calls` counts those whose answer was recorded, by its `what`; `rows` are of `unlike_rows`.
+    """
+    if not calls:
+        return f"No {what} was recorded of a call."
+    others = sum(row["calls"] for row in rows)
+    note = f"A answers {units.percent(1 - others / calls)} of the calls with the {what} that was recorded"
+    if not rows:
+        return f"{note}."
+    each = [
+        f"{row['calls']:,} {row['operation']} {row['a']} instead of {row['recorded']}"
+        for row in rows[:MOST_NAMED]
+    ]
+    if rest := others - sum(row["calls"] for row in rows[:MOST_NAMED]):
+        each.append(f"{rest:,} others")
+    return f"{note}, the others otherwise: {'; '.join(each)}."
 
 
 def first_note(count: int, most: int = MOST_LISTED, order: str = "") -> str:
