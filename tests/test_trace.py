@@ -391,6 +391,7 @@ def test_parquet(tmp_path: Path) -> None:
     Trace.read([HEADER, line(EXCHANGE, query={"a": "b"})]).to_parquet(path)
     frame = pandas.read_parquet(path)
     assert frame["status"].tolist() == [202]
+    assert frame["sent"][0].isoformat() == "1970-01-01T00:00:00.000010+00:00"
     assert frame["query"].tolist() == ['{"a":"b"}']
     assert frame["operations"].tolist() == ['["jobs.create"]']
 

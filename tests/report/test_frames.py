@@ -12,31 +12,59 @@ import pytest
 from ranksim.core.errors import BadInput
 from ranksim.report import frames
 from ranksim.report.table_spec import TableSpec
-from ranksim.twin.sim.tables import COLUMNS
+from ranksim.twin.sim.tables import COLUMNS, in_files, quantities
 
 Tables = dict[str, list[dict[str, Any]]]
 
 
-def test_parquet_holds_every_table_as_it_is(tables: Tables, tmp_path: Path) -> None:
+def save(tables: Tables, path: Path) -> None:
+    columns = {name: in_files(name, rows) for name, rows in tables.items()}
+    frames.save_tables(columns, {name: quantities(name) for name in tables}, path)
+
+
+def test_parquet_holds_every_table_with_times_as_times(tables: Tables, tmp_path: Path) -> None:
     import pyarrow.parquet
 
-    assert frames.save_tables(tables, COLUMNS, tmp_path) == "Parquet"
+    save(tables, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {f"{name}.parquet" for name in tables}
     for name, rows in tables.items():
         table = pyarrow.parquet.read_table(tmp_path / f"{name}.parquet")
-        assert tuple(table.column_names) == COLUMNS[name]
-        assert table.to_pylist() == rows
+        assert table.column_names == list(in_files(name, rows))
+        types = {"instant": "timestamp[us, tz=UTC]", "duration": "duration[us]"}
+        typed = {column: of for column, of in quantities(name).items() if of in types}
+        assert {column: str(table.schema.field(column).type) for column in typed} == {
+            column: types[of] for column, of in typed.items()
+        }
+        plain = [column for column in table.column_names if column not in typed]
+        assert [table[column].to_pylist() for column in plain] == [
+            in_files(name, rows)[column] for column in plain
+        ]
+        for column in typed:
+            whole = [None if row[column] is None else round(row[column]) for row in rows]
+            assert table[column].cast("int64").to_pylist() == whole
+
+
+def test_dates_and_unknown_times_are_times_in_parquet(tmp_path: Path) -> None:
+    columns = {"day": ["2026-01-05", None], "wait": [None, None], "low": [1.4, None]}
+    times = {"day": "date", "wait": "duration", "low": "duration", "wait_high": "duration"}
+    frames.save_tables({"days": columns}, {"days": times}, tmp_path)
+    frame = pd.read_parquet(tmp_path / "days.parquet")
+    assert frame["day"].tolist() == [pd.Timestamp("2026-01-05", tz="UTC"), pd.NaT]
+    assert [frame[column].dtype.kind for column in frame] == ["M", "m", "m"]
+    assert frame["low"][0] == pd.Timedelta(1, "us")
 
 
 def test_without_pyarrow_it_is_csv(tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "find_spec", lambda name: None)
     tables["endpoints"][0]["reason"] = 'down, "again"'
-    assert frames.save_tables(tables, COLUMNS, tmp_path) == "CSV"
+    tables["endpoints"][0]["account"] = point = "capacity=4, arrivals=1,2"
+    save(tables, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {f"{name}.csv" for name in tables}
     with (tmp_path / "endpoints.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert tuple(rows[0]) == COLUMNS["endpoints"]
     assert rows[0]["reason"] == 'down, "again"'
+    assert rows[0]["account"] == pd.read_csv(tmp_path / "endpoints.csv")["account"][0] == point
     assert (tmp_path / "answers.csv").read_text() == "endpoint,answer,count,low,high\n"
 
 

@@ -419,10 +419,11 @@ class Trace:
     def to_parquet(self, path: str | Path, name: Literal["exchanges", "deliveries"] = "exchanges") -> None:
         """Write the exchanges or the deliveries as a Parquet file.
 
-        Columns that hold mappings and lists become JSON text. Raises BadInput without pandas and pyarrow.
+        Instants are UTC datetimes; columns that hold mappings and lists become JSON text. Raises BadInput
+        without pandas and pyarrow.
         """
         imported("pyarrow", "Parquet needs pyarrow", "plots")
-        frame = self.frame(name, integers=True)
+        frame = self.frame(name)
         for column in frame.columns:
             if any(isinstance(value, dict | tuple) for value in frame[column].head(1)):
                 frame[column] = [as_line(value) for value in frame[column]]

@@ -143,9 +143,7 @@ class ReadyAnswer(ABC):
             return with_number_ends(frame).rename(columns=table.named(map(str, frame), "uusd"))
         frame = with_units_of_rows(frame, self._by_row(name, frame))
         converted = {column: "money" for column in map(str, frame) if column.endswith("_uusd")}
-        for column, quantity in quantities.items():
-            if quantity in CONVERTED:
-                converted |= dict.fromkeys((column, f"{column}_low", f"{column}_high"), quantity)
+        converted |= table.with_ends(CONVERTED)
         frame = with_units(frame, {column: of for column, of in converted.items() if column in frame})
         return with_number_ends(frame).rename(columns=table.named(map(str, frame), "usd"))
 
@@ -201,13 +199,14 @@ class ReadyAnswer(ABC):
         """
         check_kind("directory", directory, str | Path, "the path of a directory")
         from ranksim.core.files import new_directory, write_text
-        from ranksim.report.frames import save_tables
+        from ranksim.report.frames import in_columns, save_tables
 
         with new_directory(Path(directory)) as folder:
             write_text(folder / "result.json", self.to_json())
             (folder / "tables").mkdir()
             filled = {name: self._spec(name).in_files(rows) for name, rows in self.tables.items() if rows}
-            save_tables(filled, {name: tuple(rows[0]) for name, rows in filled.items()}, folder / "tables")
+            times = {name: self._spec(name).with_ends(TIMES) for name in filled}
+            save_tables({name: in_columns(rows) for name, rows in filled.items()}, times, folder / "tables")
             images: dict[str, str] = {}
             if plots:
                 from ranksim.report.figure import save_figure
@@ -228,7 +227,10 @@ class ReadyAnswer(ABC):
 COMPARED = ("a", "b", "difference", "low", "high", "need", "there", "need_grown")
 """Columns that are in the unit of their row."""
 
-CONVERTED = ("instant", "duration", "money", "date")
+TIMES = ("instant", "duration", "date")
+"""Quantities that have a type in files."""
+
+CONVERTED = (*TIMES, "money")
 """Quantities that have a type, or another unit, in a frame."""
 
 

@@ -14,7 +14,7 @@ from ranksim.core.extras import imported
 from ranksim.core.files import new_file
 from ranksim.core.money import MICRO_USD
 from ranksim.report.table_spec import row_unit
-from ranksim.report.tables import Row, Tables
+from ranksim.report.tables import Row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,28 +27,55 @@ IN_MICROS = ("duration", "instant", "money")
 def save_csv(rows: Sequence[Row], path: Path) -> None:
     """Write rows as CSV under the names of the first one, the file whole or not at all. Raises BadInput."""
     with new_file(path) as temporary:
-        _csv({column: [row[column] for row in rows] for column in rows[0]}, temporary)
+        _csv(in_columns(rows), temporary)
 
 
-def save_tables(tables: Tables, columns: Mapping[str, Sequence[str]], directory: Path) -> str:
-    """Write each table with these columns into an existing directory; give the format, Parquet or CSV."""
-    write, ending = (_parquet, "parquet") if find_spec("pyarrow") else (_csv, "csv")
-    for name, rows in tables.items():
-        write(
-            {column: [row[column] for row in rows] for column in columns[name]},
-            directory / f"{name}.{ending}",
-        )
-    return "Parquet" if ending == "parquet" else "CSV"
+def in_columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """Return rows as columns, under the names of the first one."""
+    return {column: [row[column] for row in rows] for column in rows[0]}
 
 
-def _parquet(columns: Mapping[str, list[object]], path: Path) -> None:
+def save_tables(
+    tables: Mapping[str, Mapping[str, list[Any]]],
+    quantities: Mapping[str, Mapping[str, str]],
+    directory: Path,
+) -> None:
+    """Write tables, each as its columns, into an existing directory: as Parquet, else as CSV.
+
+    `quantities` says by table which columns are times. Parquet has these as such, CSV as µs.
+    """
+    parquet = bool(find_spec("pyarrow"))
+    for name, columns in tables.items():
+        if parquet:
+            _parquet(columns, quantities[name], directory / f"{name}.parquet")
+        else:
+            _csv(columns, directory / f"{name}.csv")
+
+
+def _parquet(columns: Mapping[str, list[Any]], quantities: Mapping[str, str], path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    pyarrow.parquet.write_table(pyarrow.table(dict(columns)), path)
+    typed = {name: _typed(values, quantities.get(name, "")) for name, values in columns.items()}
+    pyarrow.parquet.write_table(pyarrow.table(typed), path)
 
 
-def _csv(columns: Mapping[str, list[object]], path: Path) -> None:
+def _typed(values: list[Any], quantity: str) -> Any:
+    """Return a column as Arrow has it; instants, durations and dates are times, to the µs."""
+    import pyarrow
+    import pyarrow.compute
+
+    if quantity not in ("instant", "duration", "date"):
+        return pyarrow.array(values)
+    if quantity == "date":
+        return pyarrow.compute.assume_timezone(pyarrow.array(values).cast(pyarrow.timestamp("us")), "UTC")
+    micros = [None if value is None else round(value) for value in values]
+    return pyarrow.array(
+        micros, pyarrow.duration("us") if quantity == "duration" else pyarrow.timestamp("us", "UTC")
+    )
+
+
+def _csv(columns: Mapping[str, list[Any]], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
@@ -148,7 +175,7 @@ TEXT = (
 def with_number_ends(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame where what has an interval, its ends, and gains are floats, NaN where unknown.
 
-    So it is whatever the rows are: also where all are whole, or none is there. Times stay times.
+    So it is whatever the rows are: also where all are micros, or none is there. Times stay times.
     """
     for column in map(str, frame):
         number = column.endswith(ENDS) or f"{column}_low" in frame

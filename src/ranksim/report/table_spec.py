@@ -45,6 +45,11 @@ class TableSpec(NamedTuple):
         """By column its quantity."""
         return {**self.visible, **self.others}
 
+    def with_ends(self, quantities: Iterable[str]) -> dict[str, str]:
+        """Return the columns of some quantities, and the ends of their intervals, by name."""
+        of = {column: quantity for column, quantity in self.quantities.items() if quantity in quantities}
+        return {f"{column}{end}": quantity for column, quantity in of.items() for end in ENDS}
+
     def in_files(self, rows: Sequence[Row]) -> list[Row]:
         """Return rows as files have them: the name of a column of money, of µUSD, ends in _uusd there."""
         names = self.named(self.columns or tuple(rows[0]), "uusd")

@@ -476,8 +476,10 @@ def test_what_is_no_result_is_bad_input(text: str, message: str) -> None:
 def test_every_table_is_a_frame(name: str) -> None:
     answer = result(*TWO)
     frame = getattr(answer, name)
-    assert list(frame.columns) == [column.replace("_uusd", "_usd") for column in COLUMNS[name]]
-    assert list(answer.frame(name, integers=True).columns) == list(COLUMNS[name])
+    raw = list(answer.frame(name, integers=True).columns)
+    ends = {end: f"{end}_uusd" for end in ("low", "high")} if name == "spend" else {}
+    assert raw == [ends.get(column, column) for column in COLUMNS[name]]
+    assert list(frame.columns) == [column.replace("_uusd", "_usd") for column in raw]
     assert len(frame) == len(answer.tables[name])
     assert list(getattr(Result("empty", 1, []), name).columns) == list(frame.columns)
 

@@ -321,7 +321,8 @@ class Result:
         by_row = [column for column in columns if column not in tables.WORDS] if "unit" in frame else []
         if not integers:
             frame = frames.with_units_of_rows(frames.with_units(frame, tables.quantities(table)), by_row)
-        return frames.named_by_unit(frames.with_number_ends(frame), name, by_row, integers)
+        frame = frames.with_number_ends(frame).rename(columns=tables.names_of_money(table, integers=integers))
+        return frames.named_by_unit(frame, name, by_row, integers)
 
     def _by_replication(self, integers: bool, metrics: Iterable[str] | None) -> pd.DataFrame:
         from ranksim.report.frames import IN_MICROS, with_units
@@ -422,7 +423,11 @@ class Result:
         write_text(folder / MARKER, self.to_json())
         write_text(folder / ITS_SCENARIO, json.dumps(self._its_scenario().model_dump(mode="json")))
         (folder / "tables").mkdir()
-        save_tables(self.tables, tables.COLUMNS, folder / "tables")
+        save_tables(
+            {name: tables.in_files(name, rows) for name, rows in self.tables.items()},
+            {name: tables.quantities(name) for name in self.tables},
+            folder / "tables",
+        )
         images = {}
         if plots:
             (folder / "plots").mkdir()

@@ -393,6 +393,19 @@ def quantities(table: str) -> dict[str, str]:
     return quantities
 
 
+def names_of_money(table: str, *, integers: bool) -> dict[str, str]:
+    """Return names in frames and files of columns of money whose own say no unit, in µUSD or dollars."""
+    unit = "uusd" if integers else "usd"
+    of_money = (column for column, quantity in quantities(table).items() if quantity == "money")
+    return {column: f"{column}_{unit}" for column in of_money if not column.endswith("_uusd")}
+
+
+def in_files(table: str, rows: Rows) -> dict[str, list[Any]]:
+    """Return a table as its columns, by their names in files."""
+    names = names_of_money(table, integers=True)
+    return {names.get(column, column): [row[column] for row in rows] for column in COLUMNS[table]}
+
+
 def build(
     replications: Sequence[Replication],
     level: float,
