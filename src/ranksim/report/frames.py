@@ -175,7 +175,7 @@ TEXT = (
 def with_number_ends(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame where what has an interval, its ends, and gains are floats, NaN where unknown.
 
-    So it is whatever the rows are: also where all are micros, or none is there. Times stay times.
+    So it is whatever the rows are: also where all are whole, or none is there. Times stay times.
     """
     for column in map(str, frame):
         number = column.endswith(ENDS) or f"{column}_low" in frame

@@ -46,13 +46,14 @@ class MetricEstimate(Estimate):
     """An estimate that shows itself in its `unit`, as `value` and `interval` are; fields are µs or µUSD."""
 
     unit: str = ""
+    name: str = ""
 
     def __new__(
-        cls, mean: float | None, low: float | None, high: float | None, unit: str = ""
+        cls, mean: float | None, low: float | None, high: float | None, unit: str = "", name: str = ""
     ) -> MetricEstimate:
-        """Make the estimate of a metric; `unit` is a key of `units.FORMATS`."""
+        """Make the estimate of a metric of some `name`; `unit` is a key of `units.FORMATS`."""
         made = super().__new__(cls, mean, low, high)
-        made.unit = unit
+        made.unit, made.name = unit, name
         return made
 
     @property
@@ -72,11 +73,11 @@ class MetricEstimate(Estimate):
         """
         number = as_number(self.unit, self.mean)
         if number is None:
-            raise BadInput("metric: nothing was observed, so there is no number; `value` is None")
+            raise BadInput(f"{self.name}: nothing was observed, so there is no number; `value` is None")
         return number
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return (*self, self.unit)
+        return (*self, self.unit, self.name)
 
     def __repr__(self) -> str:
         return units.write(self.unit, *self)

@@ -361,8 +361,10 @@ def test_a_metric_is_a_number_in_seconds_dollars_or_as_it_is(result: rs.Result) 
     assert float(wait) == pytest.approx(wait.value.total_seconds())
     assert float(spent) == pytest.approx(spent.value)
     assert float(result.metric("refusals.quota_exhausted")) == 1
-    with pytest.raises(BadInput, match="nothing was observed"):
-        float(MetricEstimate(None, None, None, "count"))
+    with pytest.raises(BadInput, match=r"^endpoints\.shop\.disabled_at: nothing was observed, so"):
+        float(MetricEstimate(None, None, None, "instant", "endpoints.shop.disabled_at"))
+    late = pickle.loads(pickle.dumps(wait))
+    assert late.name == wait.name == "jobs.rank_run.wait.p95"
 
 
 def test_a_frame_has_a_row_a_replication_and_a_column_a_metric(result: rs.Result) -> None:

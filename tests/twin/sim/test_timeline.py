@@ -211,6 +211,25 @@ def test_an_action_that_changes_nothing_is_noted(action: str, reason: str) -> No
     assert run(make(f"at: 2h, {action}").scenario).notes == ((text,) if reason else ())
 
 
+@pytest.mark.parametrize(("capacity", "reason"), [(0, ""), (2, SO_ALREADY), ("unlimited", "")])
+def test_what_is_set_after_a_pool_was_resized_is_held_against_what_it_was_resized_to(
+    capacity: int | str, reason: str
+) -> None:
+    text = "at: 1h, do: resize_pool, pool: crawl, capacity: 2"
+    path = "scenario.pools.crawl.capacity"
+    given = make(text).scenario.replace(
+        timeline=[
+            {"at": "1h", "do": "resize_pool", "pool": "crawl", "capacity": 2},
+            {"at": "2h", "do": "set", "path": path, "value": capacity},
+        ]
+    )
+    world = World(given)
+    world.run()
+    assert world.pools["crawl"].capacity == (None if capacity == "unlimited" else capacity)
+    note = f"timeline[1] (set, 2026-01-05T02:00:00Z) changes nothing: {reason}"
+    assert run(given).notes == ((note,) if reason else ())
+
+
 @pytest.mark.parametrize(
     "change", ["receiver_down, receiver: erp", "set, path: scenario.receivers.erp.latency, value: 8s"]
 )

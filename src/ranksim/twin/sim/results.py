@@ -225,7 +225,7 @@ class Result:
         It shows itself in its `unit`; as numbers durations are µs, money µUSD. A share of calls is that of
         the calls of all replications. Raises BadInput for a metric that does not exist.
         """
-        return MetricEstimate(*interval(self.sample(name), self.level), unit_of(name))
+        return MetricEstimate(*interval(self.sample(name), self.level), unit_of(name), name)
 
     def compare(self, other: Result, metrics: Iterable[str] | None = None) -> MetricComparison:
         """Compare with another result, replication by replication: rows of self (b) minus other (a).

@@ -20,7 +20,7 @@ from ranksim.core.contract.plans import JobLabel
 from ranksim.core.contract.quantities import Frozen, Moment
 from ranksim.core.service.calls import Body, Reply
 from ranksim.twin.sim.receivers import SimulatedReceiver
-from ranksim.twin.sim.workers import Capacity, Pool
+from ranksim.twin.sim.workers import Capacity
 
 CLIENT = "timeline"
 """The name under which calls of the timeline are counted."""
@@ -205,9 +205,8 @@ Action = Annotated[OfAccount | OfReceiver | OfFaults | ResizePool | Set, Field(d
 
 
 class TimelineWorld(Host, Protocol):
-    """What actions are done to: a world, with its accounts, pools and receivers by name."""
+    """What actions are done to: a world, with its accounts and receivers by name."""
 
-    pools: dict[str, Pool]
     actors: dict[str, Actor]
     receivers: dict[str, SimulatedReceiver]
     endpoints: dict[str, str]
@@ -241,7 +240,8 @@ def apply(world: TimelineWorld, action: Action) -> None:
     elif isinstance(action, Set):
         world.set(action)
     else:
-        world.pools[action.pool].resize(None if action.capacity == "unlimited" else action.capacity)
+        path = f"scenario.pools.{action.pool}.capacity"
+        world.set(Set(do="set", at=action.at, path=path, value=action.capacity))
 
 
 def _apply_to_account(world: TimelineWorld, action: OfAccount) -> None:
