@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -195,6 +195,27 @@ def joined(*timeline: dict[str, Any]) -> rs.Scenario:
     )
 
 
+YEAR = ",".join(["1"] * 12)
+"""A year without growth."""
+
+
+def nights(month: int, since: str = "2026-03-01", until: str = "2027-03-01") -> int:
+    """The nights from a date until another in a month, counted from March 2026 on."""
+    first, last = (date(2026 + at // 12, 1 + at % 12, 1) for at in (month + 1, month + 2))
+    days = min(last, date.fromisoformat(until)) - max(first, date.fromisoformat(since))
+    return max(0, days.days)
+
+
+def spent_by_month(scenario: rs.Scenario, months: int = 12) -> list[int]:
+    """What an account spends in each month of a run, counted from March 2026 on (µUSD)."""
+    spent = Counter[int]()
+    for row in rs.run(scenario.replace(sample_every="1h")).frame("spend").itertuples():
+        before = row.t - timedelta(microseconds=1)
+        month = (before.year - 2026) * 12 + before.month - 2
+        spent[month] = max(spent[month], round(row.spent_usd * 1e6))
+    return [spent[month] for month in range(1, 1 + months)]
+
+
 TEN_JOIN = {"do": "add_domains", "at": "2026-06-09T00:00:00Z", "domains": 10}
 
 
@@ -206,10 +227,13 @@ def test_what_a_timeline_adds_is_there_from_its_month_to_the_one_in_which_it_goe
     goes: str, there: range
 ) -> None:
     removal = {"do": "remove_domains", "at": f"{goes}T00:00:00Z", "domains": 10}
-    answer = fit(joined(TEN_JOIN, removal), growth=",".join(["1"] * 12))
-    for month in answer.months:
-        domains = 12 if month.month in there else 2
-        assert {size.cost for size in month.sizes.values()} == {domains * 10 * 31 * 400}
+    scenario = joined(TEN_JOIN, removal)
+    answer = fit(scenario, growth=YEAR)
+    for month, spent in zip(answer.months, spent_by_month(scenario), strict=True):
+        joined_nights = nights(month.month, "2026-06-09", goes)
+        assert bool(joined_nights) is (month.month in there)
+        assert spent == (2 * nights(month.month) + 10 * joined_nights) * 10 * 400
+        assert {size.cost for size in month.sizes.values()} == {spent}
         assert month.domains == 2
     assert " ".join(answer.notes).count("number of domains is without those of the timeline") == 1
 
@@ -257,17 +281,16 @@ def costs(scenario: rs.Scenario, growth: str) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("goes", "whole", "held"),
-    [("2026-05-01", 2, 3), ("2026-06-01", 3, 4), ("2026-06-20", 4, 4)],  # June has 30 days
-)
-def test_what_has_gone_grows_no_more(goes: str, whole: int, held: int) -> None:
+@pytest.mark.parametrize(("goes", "held"), [("2026-05-01", 3), ("2026-06-01", 4), ("2026-06-20", 4)])
+def test_what_has_gone_grows_no_more(goes: str, held: int) -> None:
     """A domain of 5,000 words goes, whose slots are held for the month; the two that are left are doubled."""
     removal = {"do": "remove_domains", "at": f"{goes}T00:00:00Z", "domains": ("big.example",)}
     big = {"domains": ("big.example",), "keywords": 5000}
-    scenario = joined(removal).replace(accounts={"acme": {"further": (big,)}})
-    month = 31 * 400  # µUSD of a word
-    assert costs(scenario, "1,1,1,1,2") == [5020 * month] * whole + [20 * month] * (4 - whole) + [40 * month]
+    scenario = joined(removal).replace(accounts={"acme": {"further": (big,)}}, length="153d")
+    words = [5000 * nights(month, until=goes) + 20 * nights(month) for month in range(1, 6)]
+    spent = [400 * nightly for nightly in words]
+    assert spent_by_month(scenario, 5) == spent
+    assert costs(scenario, "1,1,1,1,2") == [*spent[:4], 2 * spent[4]]
     answer = fit(scenario, growth="1,1,1,1,2")
     pro = [month.sizes["pro"].fits for month in answer.months]
     assert pro == [False] * held + [True] * (5 - held)
@@ -321,31 +344,30 @@ def test_a_team_that_gets_a_key_and_domains_of_its_own_is_counted_from_its_month
     ).replace(
         clients={"runs": {"domains": 2}, "team": {**team, "domains": ["new.example"], "starts": "100d"}},
     )
-    costs = [month.sizes["agency"].cost for month in fit(scenario, growth="1,1,1,1,1").months]
-    assert costs == [2 * 124_000] * 3 + [3 * 124_000] * 2  # ten words on 31 nights
+    work = [2 * nights(month) + nights(month, "2026-06-09") for month in range(1, 6)]
+    assert costs(scenario, "1,1,1,1,1") == [4_000 * runs for runs in work] == spent_by_month(scenario, 5)
 
 
 @pytest.mark.parametrize("which", [1, ("site2.acme.example",)])
 def test_of_fewer_domains_fewer_have_gone(which: int | tuple[str, ...]) -> None:
     removal = {"do": "remove_domains", "at": "40d", "domains": which}
-    assert costs(joined(removal), "1,1,1,0.5,0.5") == [248_000, 248_000, 124_000, 62_000, 62_000]
+    whole = [nights(month) + nights(month, until="2026-04-10") for month in range(1, 6)]
+    expected = [4_000 * runs for runs in whole]
+    assert spent_by_month(joined(removal), 5) == expected
+    assert costs(joined(removal), "1,1,1,0.5,0.5") == [*expected[:3], *(cost // 2 for cost in expected[3:])]
 
 
-def test_what_joins_with_work_by_the_week_costs_no_month_less_than_a_run_shows() -> None:
-    """Mondays and Fridays are five in different months: the most of both is no month's difference."""
+@pytest.mark.parametrize("joins", ["2026-04-01", "2026-04-18"])
+def test_what_joins_with_work_by_the_week_costs_in_each_month_what_a_run_shows(joins: str) -> None:
+    """Mondays and Fridays are four or five times in a month, and not in the same ones."""
     at = {"kind": "schedule", "account": "acme", "job": "rank_run", "every": "week", "at": "03:00"}
-    added = {"do": "add_domains", "at": "2026-04-01T00:00:00Z", "domains": ("new.example",), "keywords": 10}
-    team = {**at, "weekday": "friday", "domains": ["new.example"], "starts": "2026-04-01T00:00:00Z"}
+    joins += "T00:00:00Z"
+    added = {"do": "add_domains", "at": joins, "domains": ("new.example",), "keywords": 10}
+    team = {**at, "weekday": "friday", "domains": ["new.example"], "starts": joins}
     runs = {**at, "weekday": "monday", "domains": ["site1.acme.example"]}
-    scenario = joined(added).replace(sample_every="1h", clients={"runs": runs, "team": team})
-    spent = Counter[int]()
-    for row in rs.run(scenario).frame("spend").itertuples():
-        before = row.t - timedelta(microseconds=1)
-        month = (before.year - 2026) * 12 + before.month - 2
-        spent[month] = max(spent[month], round(row.spent_usd * 1e6))
-    assert all(
-        cost >= spent[month] > 0 for month, cost in enumerate(costs(scenario, ",".join(["1"] * 12)), 1)
-    )
+    scenario = joined(added).replace(clients={"runs": runs, "team": team})
+    assert len(set(costs(scenario, YEAR)[2:])) == 2
+    assert costs(scenario, YEAR) == spent_by_month(scenario)
 
 
 AGAIN = {"kind": "schedule", "account": "acme", "job": "rank_run", "at": "12:00", "spread": "20m"}
@@ -355,10 +377,10 @@ BOUNDS = {"starts": "2026-06-10T00:00:00Z", "stops": "2026-09-20T00:00:00Z"}
 def test_a_client_counts_from_the_month_in_which_it_starts_to_the_one_in_which_it_stops() -> None:
     """2 domains × 10 words × 400 µUSD each night, and as much at noon in months 4 to 7, as a year shows."""
     scenario = joined().replace(clients={"noon": {**AGAIN, **BOUNDS}})
-    nights = [31, 30, 31, 30, 31, 31, 30, 31, 30, 31, 31, 28]  # of March 2026 to February
-    times = [1] * 3 + [2] * 4 + [1] * 5
-    spent_in = [8_000 * n * each for n, each in zip(nights, times, strict=True)]
-    assert costs(scenario, ",".join(["1"] * 12)) == spent_in
+    at_noon = [nights(month, "2026-06-10", "2026-09-20") for month in range(1, 13)]
+    assert [month for month, noons in enumerate(at_noon, 1) if noons] == [4, 5, 6, 7]
+    spent_in = [8_000 * (nights(month) + noons) for month, noons in enumerate(at_noon, 1)]
+    assert costs(scenario, YEAR) == spent_in == spent_by_month(scenario)
     assert costs(scenario, "1,1,1,2") == [*spent_in[:3], 2 * spent_in[3]]
     for month, clients, spent in (("05", {}, 248_000), ("07", {"noon": AGAIN}, 496_000)):
         world_of = joined().replace(start=f"2026-{month}-01T00:00:00Z", length="31d", clients=clients)
@@ -375,11 +397,12 @@ def test_a_cooldown_is_met_in_the_months_in_which_both_clients_run() -> None:
 
 
 def test_a_client_that_draws_counts_in_the_months_in_which_it_works() -> None:
-    """A brief each day: a month of 31 days has 31, of 30,000 µUSD each, in months 4 to 7."""
+    """A brief each day, of 30,000 µUSD, in months 4 to 7: of June 21, of September 19."""
     caller = {"kind": "caller", "account": "acme", "mix": {"keyword_briefs.create": 1}, "every": "1d"}
-    alone, *_ = costs(joined(), "1,1")
-    months = costs(joined().replace(clients={"briefs": {**caller, **BOUNDS}}), "1,1,1,1,1,1,1,1,1")
-    assert [cost - alone for cost in months] == [0] * 3 + [31 * 30_000] * 4 + [0] * 2
+    scenario = joined().replace(clients={"briefs": {**caller, **BOUNDS}})
+    briefs = [nights(month, "2026-06-10", "2026-09-20") for month in range(1, 13)]
+    spent = [8_000 * nights(month) + 30_000 * count for month, count in enumerate(briefs, 1)]
+    assert costs(scenario, YEAR) == spent == spent_by_month(scenario)
 
 
 def test_months_from_a_scenario_s_start_on_have_their_date() -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from operator import add
 from typing import Any, NamedTuple
 
 from ranksim.core.callers.programs import AnyClient, Python, Schedule
-from ranksim.core.clock import DAY, HOUR, Micros, billing_month, month_end, months_between
+from ranksim.core.clock import DAY, HOUR, Micros, month_end, months_between
 from ranksim.core.contract.plans import Plan
 from ranksim.core.rules.admission import held_at, reserved_at, settled_at, used_at
 from ranksim.core.service.service import Service
 from ranksim.planner.capacity.common import WITHOUT_END
 from ranksim.planner.capacity.tracked import lists_by_host
-from ranksim.planner.capacity.workload import MONTH, JobStarts, Uncounted, month_number
+from ranksim.planner.capacity.workload import MONTH, JobStarts, Uncounted
 from ranksim.report.progress import Tell, nobody, part
 from ranksim.twin.sim.misfits import hosts_at_last, hosts_before
 from ranksim.twin.sim.runner import replication_seed
@@ -44,6 +45,9 @@ JOINING = 4
 LEAVING = 9
 """Months in a row of which one at least of 31 days has only four of a weekday, whichever it is."""
 
+YEAR = 12
+"""The months after the last change that are looked at, at most."""
+
 StartsOf = Callable[[Sequence[str]], tuple[JobStarts, ...]]
 """When jobs of further domains are started, by their hosts."""
 
@@ -55,68 +59,77 @@ def left_out_of(
     changes: Collection[OfAccount],
     starts_of: StartsOf,
     anchor: Micros,
+    months: int,
     tell: Tell,
 ) -> Uncounted:
     """Return what an account needs for `changes` and for some clients, beyond what it needs without them.
 
-    Worlds show it, in which no limit of a plan refuses anything but cooldowns do: one without either, and for
-    each month in which the timeline changes something one with what it has changed until then, which goes on
-    until each weekday has been five times in a month. So a month has whole what is there when it begins or
-    ends. The same is done for a month in which one of those clients stops, or begins if it is not the first.
-    Another shows how much of it is that what the account begins with is removed. Clients in Python of the
-    user's, and what the timeline sets, are in none. Those months begin with the scenario; numbered are the
-    billing months, from `anchor` (µs, U51), in which something changes. `tell` is told how far it is. Raises
-    BadInput.
+    Worlds show it, in which no limit of a plan refuses anything but cooldowns do: one without either, one with
+    both, and one in which of the changes only those are that remove what the account begins with. They go on
+    until each weekday has been five times in a month after the last change, and for so many billing `months`,
+    counted from `anchor` (µs, U51), but for no more than a year after that change. Where nothing changes, 31
+    days or as long as the scenario lasts are looked at. Clients in Python of the user's, and what the timeline
+    sets, are in none. `tell` is told how far it is. Raises BadInput.
     """
     start = scenario.start
-    edges = _edges(scenario, clients)
-    times = sorted([*edges, *(change.at.on(start) for change in changes)])
-    months = list(dict.fromkeys(billing_month(start, at) for at in times))
+    times = sorted([*_edges(scenario, clients), *(change.at.on(start) for change in changes)])
     leaving = [change for change in changes if _leaves(change, changes, scenario)]
-    further = _months_after(start, [end for _, end in months], LEAVING if leaving else JOINING)
-    ends = max(scenario.end, further[-1] if months else start + MONTH)
-    world = _unlimited(scenario, account, ends - start)
+    if not times:
+        world = _unlimited(scenario, account, max(scenario.length, MONTH), from_now=True)
+        still = _worlds(world, account, start, clients, changes, leaving, tell).beyond(start, world.end)
+        return replace(_largest([Uncounted(), still]), by_month={1: still})
+    spans = _billing_months(start, anchor, times[-1], LEAVING if leaving else JOINING, months)
+    world = _unlimited(scenario, account, spans[-1][1] - start)
+    worlds = _worlds(world, account, anchor, clients, changes, leaving, tell)
     began = frozenset(scenario.accounts[account].hosts(account))
-    lengths = [ends] * (1 + bool(clients)) + further * (1 + bool(leaving))
-    left = total = sum(length - start for length in lengths)
 
-    def sampled(scenario: Scenario, until: Micros) -> Samples:
-        nonlocal left
-        before, left = left, left - (until - start)
-        return _samples(scenario, account, until, part(tell, 1 - before / total, 1 - left / total))
+    def started(begin: Micros, end: Micros) -> tuple[JobStarts, ...]:
+        """When jobs of what has joined are started, at the time (µs) at which that is the most."""
+        stages = [_until(world, at + 1, changes) for at in (begin, *times) if begin <= at < end]
+        joined = ([host for host in hosts_at_last(one, account) if host not in began] for one in stages)
+        return max(map(starts_of, joined), key=_domains)
 
-    rest = sampled(_until(world, start, changes, clients), ends)
-    still = Uncounted()
-    if clients:
-        everything = sampled(_until(world, start, changes), ends)
-        same = min((billing_month(start, at)[0] for at in edges), default=ends)
-        if same > start:
-            still = _Worlds(start, _metrics(scenario), rest, everything, rest).beyond(start, same)
-    by_month, changed = {1: still}, set[int]()
-    for (begin, end), until in zip(months, further, strict=True):
-        then = _until(world, end, changes)
-        joined = [host for host in hosts_at_last(then, account) if host not in began]
-        less = sampled(_until(world, end, changes, clients, leaving), until) if leaving else rest
-        worlds = _Worlds(start, _metrics(scenario), rest, sampled(then, until), less)
-        before, during = still, worlds.beyond(begin, end)
-        still = replace(worlds.beyond(end, until), starts=starts_of(joined))
-        at_edge = billing_month(anchor, begin)[0] == begin
-        if at_edge and not any(begin < at < end for at in times):  # there is not a day of it as before
-            before, during = still, _with_slots(still, during)
-        numbers = {month_number(anchor, start, at) for at in times if begin <= at < end}
-        for number in numbers:
-            again = [by_month[number]] if number in changed else []
-            by_month[number] = _largest([*again, before, during, still])
-        by_month[max(numbers) + 1] = still
-        changed |= numbers
-    return replace(_largest([Uncounted(), *by_month.values()]), by_month=by_month)
+    exact = {
+        number: replace(worlds.beyond(*span), starts=started(*span)) for number, span in enumerate(spans, 1)
+    }
+    by_month = dict(_months_of_most(worlds, exact, spans, times))
+    return replace(_largest([Uncounted(), *by_month.values()]), by_month=by_month, exact=exact)
 
 
-def _months_after(start: Micros, ends: Sequence[Micros], months: int) -> list[Micros]:
-    """When so many further months are over, each from the end (µs) of one that is counted from `start`."""
-    for _ in range(months):
-        ends = [month_end(start, end) for end in ends]
-    return list(ends)
+def _billing_months(start: Micros, anchor: Micros, last: Micros, further: int, months: int) -> list[Span]:
+    """Return so many billing months from `start` on, but `further` ones after the `last` change, or a year."""
+    spans = [(start, month_end(anchor, start))]
+    after = 0
+    while after < further or (len(spans) < months and after < YEAR):
+        spans.append((spans[-1][1], month_end(anchor, spans[-1][1])))
+        after += spans[-1][0] >= last
+    return spans
+
+
+def _months_of_most(
+    worlds: _Worlds, exact: Mapping[int, Uncounted], spans: Sequence[Span], times: Sequence[Micros]
+) -> Iterator[tuple[int, Uncounted]]:
+    """Yield from which month on how much it is in the month of most until something changes again.
+
+    A month in which something does has what there is before, meanwhile and afterwards.
+    """
+    changes = {
+        number: [at for at in times if begin <= at < end] for number, (begin, end) in enumerate(spans, 1)
+    }
+    still = dict[int, Uncounted]()
+    for changing, group in groupby(exact, key=lambda number: bool(changes[number])):
+        if not changing:
+            first, *more = group
+            most = worlds.beyond(spans[first - 1][0], spans[[first, *more][-1] - 1][1])
+            still |= dict.fromkeys((first, *more), replace(most, starts=exact[first].starts))
+    for number, (begin, _) in enumerate(spans, 1):
+        if number in still:
+            if number - 1 not in still:
+                yield number, still[number]
+            continue
+        before = {number - 1} if changes[number][-1] > begin else ()  # else there is not a day of it
+        beside = [still[month] for month in (*before, number + 1) if month in still]
+        yield number, _largest([exact[number], *beside])
 
 
 def _edges(scenario: Scenario, clients: Collection[str]) -> list[Micros]:
@@ -133,10 +146,10 @@ def _edges(scenario: Scenario, clients: Collection[str]) -> list[Micros]:
 class _Worlds(NamedTuple):
     """What an account uses of money, slots and metrics: without any change, with all, with what removes.
 
-    Months begin with `start` (µs); of each of the `metrics` it is stated whether it is counted by month.
+    Months are counted from `anchor` (µs); of each of the `metrics` it is stated whether it is counted by month.
     """
 
-    start: Micros
+    anchor: Micros
     metrics: Mapping[str, bool]
     rest: Samples
     everything: Samples
@@ -151,7 +164,7 @@ class _Worlds(NamedTuple):
         months = list[tuple[Micros, Micros]]()
         while not months or months[-1][1] < until:
             begin = months[-1][1] if months else since
-            months.append((begin, min(until, month_end(self.start, begin))))
+            months.append((begin, min(until, month_end(self.anchor, begin))))
         longest = [month for month in months if month[1] - month[0] == MONTH] or months
         removed = self._more(self.less, self.rest, (since, until), longest)
         added = self._more(self.everything, self.less, (since, until), months)
@@ -174,10 +187,23 @@ class _Worlds(NamedTuple):
         return Uncounted(slots, spent, dict(zip(self.metrics, units, strict=True)))
 
 
-def _with_slots(still: Uncounted, during: Uncounted) -> Uncounted:
-    """What a month has that is as the next from its first day on, in which slots are held meanwhile."""
-    slots = during.removed.slots if during.removed else 0
-    return replace(still, slots=during.slots, removed=replace(still.removed or Uncounted(), slots=slots))
+def _worlds(
+    world: Scenario,
+    account: str,
+    anchor: Micros,
+    clients: Collection[str],
+    changes: Collection[OfAccount],
+    leaving: Collection[OfAccount],
+    tell: Tell,
+) -> _Worlds:
+    """Return what an account uses in the worlds of a scenario without limits, to its end."""
+    stages = [_until(world, world.start, changes, clients), _until(world, world.end, changes)]
+    stages += [_until(world, world.end, changes, clients, leaving)] if leaving else []
+    rest, everything, *less = (
+        _samples(stage, account, part(tell, number / len(stages), (number + 1) / len(stages)))
+        for number, stage in enumerate(stages)
+    )
+    return _Worlds(anchor, _metrics(world), rest, everything, *(less or [rest]))
 
 
 def _leaves(change: OfAccount, changes: Collection[OfAccount], scenario: Scenario) -> bool:
@@ -247,13 +273,13 @@ class _AccountSamples(SilentTally):
         self.samples.append((at, (books.active + held_at(at, books), spent, *units)))
 
 
-def _samples(scenario: Scenario, account: str, until: Micros, tell: Tell) -> Samples:
-    """Return what an account uses in a scenario's world, each hour of it `until` an instant."""
+def _samples(scenario: Scenario, account: str, tell: Tell) -> Samples:
+    """Return what an account uses in a scenario's world, each hour of it."""
     tally = tally_of(scenario, _AccountSamples)
     world = World(scenario, seed=replication_seed(scenario.seed, 0), tally=tally)
     tally.account, tally.metrics = world.actors[account].account, list(_metrics(scenario))
-    tally.tell, tally.length = tell, until - scenario.start
-    world.env.run(until=until - scenario.start + 1)
+    tally.tell, tally.length = tell, scenario.length
+    world.env.run(until=scenario.length + 1)
     return tally.samples
 
 
@@ -293,8 +319,11 @@ def _of_hosts(client: AnyClient, scenario: Scenario) -> AnyClient | None:
     return client.model_copy(update={"domains": there}) if there else None
 
 
-def _unlimited(scenario: Scenario, account: str, length: Micros) -> Scenario:
-    """A scenario of so long, in months from now on, in which neither money nor allowances nor slots end."""
+def _unlimited(scenario: Scenario, account: str, length: Micros, *, from_now: bool = False) -> Scenario:
+    """A scenario of so long in which neither money nor allowances nor slots end.
+
+    Its months are the account's, or counted `from_now` on.
+    """
 
     def roomy(plan: Plan) -> Plan:
         quotas = {
@@ -306,12 +335,14 @@ def _unlimited(scenario: Scenario, account: str, length: Micros) -> Scenario:
     policy = scenario.policy
     plans = {name: roomy(plan) for name, plan in policy.catalogue.plans.items()}
     catalogue = policy.catalogue.model_copy(update={"plans": plans})
-    assumptions = policy.assumptions.model_copy(update={"month": "anchor"})
-    from_now = scenario.accounts[account].model_copy(update={"anchor": scenario.start})
+    assumptions, spec = policy.assumptions, scenario.accounts[account]
+    if from_now:
+        assumptions = assumptions.model_copy(update={"month": "anchor"})
+        spec = spec.model_copy(update={"anchor": scenario.start})
     changes = {
         "policy": policy.model_copy(update={"catalogue": catalogue, "assumptions": assumptions}),
         "length": length,
-        "accounts": scenario.accounts | {account: from_now},
+        "accounts": scenario.accounts | {account: spec},
         "clients": {
             name: client for name, client in scenario.clients.items() if not isinstance(client, Python)
         },

@@ -77,7 +77,8 @@ def fit(
     says otherwise), each again after a 429. The answer's `readings` are what other assumptions would make of
     it. Raises BadInput.
     """
-    load_under, policy = _asked_about(tracked, policy, account, done)
+    largest, path = growth_of(growth)
+    load_under, policy = _asked_about(tracked, policy, account, max(1, len(path)), done)
     if isinstance(catalogue, str | Path):
         catalogue = read_catalogue(Located("catalogue", str(catalogue), {}), Path())
     if catalogue is not None:
@@ -85,7 +86,6 @@ def fit(
     if spread is not None:
         spread = micros("spread", spread)
         expect(spread >= 0, "spread", "0 or more", spread)
-    largest, path = growth_of(growth)
 
     def ask(policy: Policy, spread: Micros | None = spread) -> Fit:
         load = load_under(policy)
@@ -200,9 +200,10 @@ def _asked_about(
     tracked: Portfolio | Scenario | Workload | LoadUnder | str | Path | None,
     policy: Policy | str | Path | None,
     account: str,
+    months: int,
     done: Mapping[str, Any],
 ) -> tuple[LoadUnder, Policy]:
-    """Return the workload that a plan is to fit, and under which policy. Raises BadInput."""
+    """Return the workload that a plan is to fit in so many months, and under which policy. Raises BadInput."""
     if isinstance(tracked, str | Path):
         tracked = Scenario.load(tracked)
     fields = tuple(field.name for field in dataclasses.fields(Portfolio))
@@ -210,7 +211,7 @@ def _asked_about(
         if name not in fields:
             raise BadInput(no_such("argument", name, fields))
     if isinstance(tracked, Scenario):
-        return OwnAccount(tracked, account, **done).under, policy_of(policy or tracked.policy)
+        return OwnAccount(tracked, account, months=months, **done).under, policy_of(policy or tracked.policy)
     if account:
         raise BadInput("account: only a scenario has accounts; leave it out")
     if tracked is None:

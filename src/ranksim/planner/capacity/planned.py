@@ -92,7 +92,8 @@ class OwnAccount:
 
     `load` is what it tracks and has done, of the fields of a `Portfolio` in place of what its clients do
     (`done`), or of those alone that are at work `at` an instant (µs); `now` is when the scenario begins (µs).
-    `progress` is told how far it is with what it simulates; without it a notebook shows that.
+    Of what it simulates the first `months` are to be known, each as it is. `progress` is told how far that
+    is; without it a notebook shows that.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class OwnAccount:
         simulate: bool = True,
         progress: Tell | None = None,
         at: Micros | None = None,
+        months: int = 1,
         **done: Any,
     ) -> None:
         for field in TRACKED:
@@ -137,7 +139,7 @@ class OwnAccount:
             if (plan := plans[label]) and plan.occasions is not None and not isinstance(client, Python)
         ]
         self.at_work = [each for each in self.recurring if each.is_at_work(at, self.now)]
-        self.load = self._workload(simulate, progress)
+        self.load = self._workload(simulate, months, progress)
 
     def under(self, policy: Policy) -> Workload:
         """Return its load under the assumptions of another policy; what is left out is as it was found."""
@@ -245,10 +247,10 @@ class OwnAccount:
         planned = {work.operation for client in self.recurring for work in client.work}
         return replaced if "rank_run" in planned else replaced | {"rank_run"}
 
-    def _workload(self, simulate: bool, progress: Tell | None) -> Workload:
+    def _workload(self, simulate: bool, months: int, progress: Tell | None) -> Workload:
         scans = active_scans(self.spec)
         work, starts = tuple(self._work()), tuple(self._starts())
-        left_out, self.left_out_notes = self._left_out(simulate, progress)
+        left_out, self.left_out_notes = self._left_out(simulate, months, progress)
         edges = {edge for start in starts for edge in (start.months.start, start.months.stop)}
         edges -= {1, EVERY_MONTH.stop}
         load = Workload(
@@ -299,7 +301,7 @@ class OwnAccount:
                     yield PlannedWork(
                         work.operation, work.count, 1, period, work.size,
                         first, client.most(start), client.months(start, self.anchor),
-                        None if WEEK % period else (begun + first) % period,
+                        None if WEEK % period else (begun + first) % period, client.there(start),
                     )  # fmt: skip
         for part in self.filled:
             for own in work_done(self.given, part.domains, part.keywords, part.each, part.slots):
@@ -385,7 +387,9 @@ class OwnAccount:
         week = week_start(now, self.policy.assumptions.week_offset)
         return Used(used.metrics, used.spent, used.held, now - begun, now - week, end - now)
 
-    def _left_out(self, simulate: bool, progress: Tell | None) -> tuple[Uncounted, Sequence[str]]:
+    def _left_out(
+        self, simulate: bool, months: int, progress: Tell | None
+    ) -> tuple[Uncounted, Sequence[str]]:
         """Return how much is not counted of the account, as worlds show it, and say what that is."""
         changes = [
             change
@@ -405,7 +409,7 @@ class OwnAccount:
 
         with noted("simulating", progress) as tell:
             left_out = left_out_of(
-                self.scenario, self.name, clients, changes, self._starts_of, self.anchor, tell
+                self.scenario, self.name, clients, changes, self._starts_of, self.anchor, months, tell
             )
         amounts = [
             units.many(left_out.slots, "slot"),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ranksim.core.callers.programs import AnyClient, Programmed, Python
 from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork
 from ranksim.core.clock import WEEK, Micros, format_duration
-from ranksim.planner.capacity.workload import EVERY_MONTH, MONTH, month_number
+from ranksim.planner.capacity.workload import ALWAYS, EVERY_MONTH, MONTH, month_number
 from ranksim.report import units
 from ranksim.twin.sim.scenario import Scenario
 
@@ -33,6 +33,11 @@ class Recurring(NamedTuple):
         first, stops = max(start, self.client.starts.on(start)), self.client.stops
         last = None if stops is None else month_number(anchor, start, stops.on(start) - 1)
         return range(month_number(anchor, start, first), EVERY_MONTH.stop if last is None else 1 + last)
+
+    def there(self, start: Micros) -> tuple[Micros, Micros]:
+        """Return from when until when (µs) it is at work, in a scenario from `start` on."""
+        stops = self.client.stops
+        return self.client.starts.on(start), ALWAYS[1] if stops is None else stops.on(start)
 
     def is_at_work(self, at: Micros | None, start: Micros) -> bool:
         """Whether it has begun at an instant of a scenario from `start` on, and not stopped; None for any."""

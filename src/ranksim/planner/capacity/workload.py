@@ -27,6 +27,9 @@ TRIES = Manners().max_tries
 """How often the clients of a scenario call before they give up, unless it says otherwise."""
 
 
+ALWAYS = (0, 1 << 62)
+"""From when until when (µs) there is what nobody begins or ends."""
+
 EVERY_MONTH = range(1, 1 << 31)
 """The months from now on, counted from 1, of what nobody begins or ends."""
 
@@ -48,8 +51,8 @@ class PlannedWork:
     the present billing month the first occasion falls (µs), None where nobody says; `most` is how many
     occasions there are in all, None without end; `months` are those from now on in which there are any.
     `phase` is when since 1970 an occasion falls (µs) of work whose periods make up a week, and `monthly` how
-    many occasions a month has by the calendar, None of a longest one. Of a workload that has grown, `each`
-    and `size` are what there is on average.
+    many occasions a month has by the calendar, None of a longest one; `there` is from when until when (µs)
+    there are any by the calendar. Of a workload that has grown, `each` and `size` are what there is on average.
     """
 
     operation: SpendLabel
@@ -61,6 +64,7 @@ class PlannedWork:
     most: int | None = None
     months: range = EVERY_MONTH
     phase: Micros | None = None
+    there: tuple[Micros, Micros] = ALWAYS
     monthly: int | None = None
 
     def count(self, period: Micros, since: Micros | None = None) -> Number:
@@ -85,9 +89,10 @@ class PlannedWork:
         """
         if month is None or self.phase is None or (longest and self.per < WEEK):
             return self if number == 1 or self.first is None else replace(self, first=self.first % self.per)
-        before_begin, before_end = (-((self.phase - edge) // self.per) for edge in month)
-        first = self.first if number == 1 else (self.phase - month[0]) % self.per
-        return replace(self, first=first, monthly=before_end - before_begin)
+        begin, end = max(month[0], self.there[0]), min(month[1], self.there[1])
+        before_begin, before_end = (-((self.phase - edge) // self.per) for edge in (begin, end))
+        first = self.first if number == 1 else begin - month[0] + (self.phase - begin) % self.per
+        return replace(self, first=first, monthly=max(0, before_end - before_begin))
 
     @property
     def gap(self) -> Micros:
@@ -99,21 +104,23 @@ class PlannedWork:
 class Uncounted:
     """What a workload does not count, as simulated: slots, cost of a month (µUSD) and units by metric.
 
-    `by_month` has how much it is from a month from now on, counted from 1, where it is the month of most that
-    is told; below 0 where domains or words have been removed. `removed` is how much of it these are, below 0,
-    which would have grown with the others. `starts` are those of domains that the account did not begin with.
+    `by_month` has how much it is from a month from now on, counted from 1, in the month of most until it is
+    something else; below 0 where domains or words have been removed. `exact` has the months that are known as
+    they are, of their own days. `removed` is how much of it is below 0, which would have grown with the
+    others. `starts` are those of domains that the account did not begin with.
     """
 
     slots: int = 0
     spent: int = 0
     metrics: Mapping[str, int] = field(default_factory=dict)
     by_month: Mapping[int, Uncounted] = field(default_factory=dict)
+    exact: Mapping[int, Uncounted] = field(default_factory=dict)
     removed: Uncounted | None = None
     starts: tuple[JobStarts, ...] = ()
 
     def in_month(self, number: int) -> Uncounted:
-        """How much it is in a month from now on, counted from 1."""
-        return replace(_latest(self.by_month, number, self), by_month=self.by_month)
+        """How much it is in a month from now on, counted from 1, as in its month of most."""
+        return replace(_latest(self.by_month, number, self), by_month=self.by_month, exact=self.exact)
 
     def grown(self, factor: Fraction) -> Uncounted:
         """The same of so many times the domains, of which so many times as many are removed."""
@@ -281,8 +288,9 @@ class Workload:
 
     def in_month(self, number: int) -> Workload:
         """The same in a month from now on, counted from 1: of what is used already only that one knows."""
-        month, left_out = self.month(number), self.left_out.in_month(number)
-        longest = len(self.left_out.by_month) > 1  # which is what was simulated of what changes
+        month, exact = self.month(number), self.left_out.exact.get(number)
+        left_out = exact or self.left_out.in_month(number)
+        longest = exact is None and len(self.left_out.by_month) > 1  # which is what is told of what changes
         return replace(
             self,
             work=tuple(work.in_month(number, month, longest) for work in self.work if number in work.months),
@@ -336,8 +344,11 @@ def _over(starts: Iterable[JobStarts], spread: Micros) -> tuple[JobStarts, ...]:
 
 
 def _all_over(left_out: Uncounted, spread: Micros) -> Uncounted:
-    by_month = {month: _all_over(each, spread) for month, each in left_out.by_month.items()}
-    return replace(left_out, starts=_over(left_out.starts, spread), by_month=by_month)
+    by_month, exact = (
+        {month: _all_over(each, spread) for month, each in months.items()}
+        for months in (left_out.by_month, left_out.exact)
+    )
+    return replace(left_out, starts=_over(left_out.starts, spread), by_month=by_month, exact=exact)
 
 
 LoadUnder = Callable[[Policy], Workload]
