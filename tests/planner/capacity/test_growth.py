@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,6 +24,7 @@ from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.growth import fits_until, grown_domains, growth_of, months_view
 from ranksim.planner.capacity.limits import SPEND
 from ranksim.planner.capacity.plan_fit import fit
+from ranksim.planner.capacity.planned import OwnAccount
 from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.workload import Used
 from ranksim.report import units
@@ -500,6 +502,77 @@ def test_months_of_a_growth_are_billing_months_with_their_own_days() -> None:
     assert [size.cost for size in pro] == [3_500 * 400 * nights for nights in (9, 31, 28, 31)]
     result = rs.run(scenario, seed=1)
     assert result.metric("refusals.slot_limit_exceeded").mean
+
+
+DATES = st.dates(date(2026, 3, 2), date(2026, 7, 31)).map(lambda day: f"{day}T00:00:00Z")
+HOURS = st.sampled_from(["00:00", "03:00", "23:30"])
+WEEKDAYS = st.sampled_from(["monday", "friday", "sunday"])
+
+
+def changes(do: str, **given: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({"do": st.just(do), "at": DATES, **given})
+
+
+TIMELINES = st.lists(
+    st.one_of(
+        changes("add_domains", domains=st.integers(1, 4), keywords=st.integers(1, 9)),
+        changes("remove_domains", domains=st.just(1)),
+        changes("add_keywords", count=st.integers(1, 9)),
+        changes("remove_keywords", count=st.integers(1, 3)),
+        changes("pause_scan"),
+        changes("resume_scan"),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def bounded(**given: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    times = {"starts": DATES, "stops": DATES}
+    return st.fixed_dictionaries({"account": st.just("acme"), **given}, optional=times).filter(
+        lambda client: client.get("starts", "") < client.get("stops", "3")
+    )
+
+
+CLIENTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "noon": bounded(kind=st.just("schedule"), job=st.just("rank_run"), at=st.just("12:00")),
+        "weekly": bounded(
+            kind=st.just("schedule"), job=st.just("rank_run"), every=st.just("week"), at=st.just("17:00"),
+            weekday=WEEKDAYS,
+        ),
+        "briefs": bounded(
+            kind=st.just("caller"), mix=st.just({"keyword_briefs.create": 1}),
+            every=st.sampled_from(["1d", "36h"]),
+        ),
+    },
+)  # fmt: skip
+
+
+@pytest.mark.fact("U51")
+@pytest.mark.slow
+@given(
+    TIMELINES, CLIENTS, HOURS, st.none() | st.dates(date(2026, 1, 1), date(2026, 3, 1)),
+    st.sampled_from(["anchor", "calendar"]),
+)  # fmt: skip
+def test_each_month_of_a_growth_is_that_of_a_run(
+    timeline: list[dict[str, Any]], clients: dict[str, Any], at: str, anchor: date | None, months: str
+) -> None:
+    scenario = joined(*timeline).replace(
+        length="215d",
+        sample_every="1h",
+        clients={"runs": {"at": at}, **clients},
+        accounts={"acme": {"anchor": None if anchor is None else f"{anchor}T00:00:00Z"}},
+        policy={"assumptions": {"month": months}},
+    )
+    load = OwnAccount(scenario, simulate=False).load
+    begins = [begin for begin, _ in (load.month(number) or (0, 0) for number in range(1, 8))]
+    spent = Counter[int]()
+    for row in rs.run(scenario).frame("spend").itertuples():
+        month = bisect_right(begins, row.t.value // 1000 - 1)
+        spent[month] = max(spent[month], round(row.spent_usd * 1e6))
+    assert costs(scenario, "1,1,1,1,1,1") == [spent[month] for month in range(1, 7)]
 
 
 @pytest.mark.parametrize(("month", "days"), [("02", 28), ("03", 31), ("04", 30)])
