@@ -64,12 +64,12 @@ def left_out_of(
 ) -> Uncounted:
     """Return what an account needs for `changes` and for some clients, beyond what it needs without them.
 
-    Worlds show it, in which no limit of a plan refuses anything but cooldowns do: one without either, one with
-    both, and one in which of the changes only those are that remove what the account begins with. They go on
-    until each weekday has been five times in a month after the last change, and for so many billing `months`,
-    counted from `anchor` (µs, U51), but for no more than a year after that change. Where nothing changes, 31
-    days or as long as the scenario lasts are looked at. Clients in Python of the user's, and what the timeline
-    sets, are in none. `tell` is told how far it is. Raises BadInput.
+    Worlds show it, in which no limit of a plan refuses anything but cooldowns do: one without either, one
+    with both, and one in which of the changes only those are that remove what the account begins with. They
+    go on until each weekday has been five times in a month after the last change, and for so many billing
+    `months`, counted from `anchor` (µs, U51), but for no more than a year after that change. Where nothing
+    changes, 31 days or as long as the scenario lasts are looked at. Clients in Python of the user's, and what
+    the timeline sets, are in none. `tell` is told how far it is. Raises BadInput.
     """
     start = scenario.start
     times = sorted([*_edges(scenario, clients), *(change.at.on(start) for change in changes)])
@@ -97,7 +97,7 @@ def left_out_of(
 
 
 def _billing_months(start: Micros, anchor: Micros, last: Micros, further: int, months: int) -> list[Span]:
-    """Return so many billing months from `start` on, but `further` ones after the `last` change, or a year."""
+    """Return so many billing months from `start` on, but `further` after the `last` change or a year."""
     spans = [(start, month_end(anchor, start))]
     after = 0
     while after < further or (len(spans) < months and after < YEAR):
@@ -146,7 +146,7 @@ def _edges(scenario: Scenario, clients: Collection[str]) -> list[Micros]:
 class _Worlds(NamedTuple):
     """What an account uses of money, slots and metrics: without any change, with all, with what removes.
 
-    Months are counted from `anchor` (µs); of each of the `metrics` it is stated whether it is counted by month.
+    Months are counted from `anchor` (µs); of each of the `metrics` it is stated whether it is by month.
     """
 
     anchor: Micros

@@ -203,7 +203,7 @@ def _asked_about(
     months: int,
     done: Mapping[str, Any],
 ) -> tuple[LoadUnder, Policy]:
-    """Return the workload that a plan is to fit in so many months, and under which policy. Raises BadInput."""
+    """Return the workload that a plan is to fit for so many months, and which policy. Raises BadInput."""
     if isinstance(tracked, str | Path):
         tracked = Scenario.load(tracked)
     fields = tuple(field.name for field in dataclasses.fields(Portfolio))

@@ -99,10 +99,11 @@ def _bounds(start: Micros, recurring: Sequence[Recurring], anchor: Micros) -> It
         if work and (begun := client.starts.after(start)):
             first = len(list(occasions.times(start + begun, start + MONTH)))
             month = each.months(start, anchor).start
-            since = f"; a growth in time counts it from month {month} on" if month > 1 else ""
+            since = f"it from month {month} on" if month > 1 else "those"
             yield (
                 f"{name} begins {format_duration(begun)} into the scenario: a whole month of it is counted, "
-                f"{-(-MONTH // occasions.period)} occasions, of which the first month has {first}{since}."
+                f"{-(-MONTH // occasions.period)} occasions, of which the first month has {first}; "
+                f"a growth in time counts {since}."
             )
         if client.stops is not None:
             end = format_duration(client.stops.after(start))

@@ -52,7 +52,8 @@ class PlannedWork:
     occasions there are in all, None without end; `months` are those from now on in which there are any.
     `phase` is when since 1970 an occasion falls (µs) of work whose periods make up a week, and `monthly` how
     many occasions a month has by the calendar, None of a longest one; `there` is from when until when (µs)
-    there are any by the calendar. Of a workload that has grown, `each` and `size` are what there is on average.
+    there are any by the calendar. Of a workload that has grown, `each` and `size` are what there is on
+    average.
     """
 
     operation: SpendLabel
