@@ -503,7 +503,7 @@ def test_a_client_that_stops_is_counted_for_as_long_as_it_works() -> None:
         assert len(notes) == len(bounds)
         assert any(f"{counted} occasion" in note for note in notes)
     assert (
-        "31 occasions, of which the first month has 10."
+        "31 occasions, of which the first month has 10; a growth in time counts those."
         in workload_of(agency(ranks={"starts": "21d"})).notes[0]
     )
 

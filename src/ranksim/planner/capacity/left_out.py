@@ -86,7 +86,7 @@ def left_out_of(
     def started(begin: Micros, end: Micros) -> tuple[JobStarts, ...]:
         """When jobs of what has joined are started, at the time (µs) at which that is the most."""
         stages = [_until(world, at + 1, changes) for at in (begin, *times) if begin <= at < end]
-        joined = ([host for host in hosts_at_last(one, account) if host not in began] for one in stages)
+        joined = ([host for host in hosts_at_last(stage, account) if host not in began] for stage in stages)
         return max(map(starts_of, joined), key=_domains)
 
     exact = {
@@ -275,8 +275,9 @@ class _AccountSamples(SilentTally):
 
 def _samples(scenario: Scenario, account: str, tell: Tell) -> Samples:
     """Return what an account uses in a scenario's world, each hour of it."""
-    tally = tally_of(scenario, _AccountSamples)
-    world = World(scenario, seed=replication_seed(scenario.seed, 0), tally=tally)
+    longer = scenario.model_copy(update={"length": scenario.length + HOUR})  # a world does nothing at its end
+    tally = tally_of(longer, _AccountSamples)
+    world = World(longer, seed=replication_seed(scenario.seed, 0), tally=tally)
     tally.account, tally.metrics = world.actors[account].account, list(_metrics(scenario))
     tally.tell, tally.length = tell, scenario.length
     world.env.run(until=scenario.length + 1)
