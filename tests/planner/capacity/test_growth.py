@@ -524,6 +524,7 @@ TIMELINES = st.lists(
     ),
     min_size=1,
     max_size=3,
+    unique_by=lambda change: change["do"],
 )
 
 
