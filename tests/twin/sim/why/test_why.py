@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from math import comb, exp, factorial
 
 import pytest
@@ -324,6 +325,29 @@ pools: {{crawl: {{capacity: 1, duration: 4m}}}}
     assert worlds.runs == 2  # it is seen when it happens, not looked for
 
 
+def test_of_all_refusals_each_code_is_counted_beside_the_first() -> None:
+    scenario = Scenario.parse(f"""{HEAD}
+length: 5d
+accounts: {{acme: {{plan: pro, portfolio: {{domains: 1, keywords: 4990}}}}}}
+clients:
+  crawls: {{kind: schedule, account: acme, job: crawl, every: 12h}}
+  words: {{kind: caller, account: acme, mix: {{keywords.create: 1}}, every: 6h}}
+""")
+    result = run(scenario)
+    codes = {
+        code: int(result.metric(f"refusals.{code}").mean or 0)
+        for code in ("cooldown_active", "slot_limit_exceeded")
+    }
+    assert min(codes.values()) > 0
+    why = result.why("refusals.total == 0", futures=10)
+    assert dict(why.refusals) == codes
+    counts = " and ".join(f"{number} {code}" for code, number in why.refusals)
+    assert f"In all the run has {sum(codes.values())} refusals: {counts}; refusals.CODE asks" in why.sentence
+    assert json.loads(why.to_json())["refusals"] == codes
+    alone = result.why("refusals.cooldown_active", futures=10)
+    assert alone.refusals == ()
+
+
 def test_a_chance_has_an_interval() -> None:
     assert Chance(0, "", 20, 20).estimate.low == pytest.approx(0.025 ** (1 / 20))
 
@@ -334,8 +358,8 @@ def test_a_chance_has_an_interval() -> None:
 @pytest.mark.parametrize(
     ("asked", "path", "limit", "body"),
     [
-        # 240 words in all, in steps of 25; 168 briefs in a week
-        ("slot_limit_exceeded", "slot_limit", "5100", "{keywords.create: 1}, every: 1h"),
+        # 240 words in all; 168 briefs in a week
+        ("slot_limit_exceeded", "slot_limit", "5083", "{keywords.create: 1}, every: 1h"),
         (
             "quota_exhausted",
             "quotas.keyword_brief_refreshes.limit",
@@ -347,7 +371,7 @@ def test_a_chance_has_an_interval() -> None:
 def test_what_is_used_tells_how_large_a_limit_must_be(asked: str, path: str, limit: str, body: str) -> None:
     scenario = Scenario.parse(f"""{HEAD}
 length: 10d
-accounts: {{acme: {{plan: pro, portfolio: {{keywords: 4860}}}}}}
+accounts: {{acme: {{plan: pro, portfolio: {{keywords: 4843}}}}}}
 clients: {{more: {{kind: caller, account: acme, mix: {body}}}}}
 """)
     worlds = Rerunner(Question.parse(f"refusals.{asked}"), nobody)
@@ -619,8 +643,8 @@ def test_what_is_set_may_be_set_less_far_from_what_was() -> None:
     assert values == {
         0: ("5s", "5.01s", "12s"),  # the one before in time
         1: ("12s", "11.99s", "200ms"),
-        2: ("80 USD", "80.05 USD", "90 USD"),
-        3: (3000, 3010, 5000),
+        2: ("80 USD", "80.01 USD", "90 USD"),
+        3: (3000, 3001, 5000),
     }
     for way in ways.values():
         StudyWorlds(scenario).check_path(study_path(way.path))

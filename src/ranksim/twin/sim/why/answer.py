@@ -105,7 +105,7 @@ def _answered(scenario: Scenario, seeds: Sequence[int], worlds: Rerunner, future
     losses = worlds.losses(plain, seed)
     failed = () if changes or prevention.unchanged else tuple(prevention.failed())
     about = worlds.runs, prevention.unchanged, untried, losses, failed
-    return Why(*run, first, moment, chances, otherwise, changes, *about)
+    return Why(*run, first, moment, chances, otherwise, changes, *about, worlds.refusals(plain, seed))
 
 
 def _first_of(

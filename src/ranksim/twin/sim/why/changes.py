@@ -18,11 +18,14 @@ from ranksim.core.clock import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros, f
 from ranksim.core.contract.parameters import present_value
 from ranksim.core.contract.plans import Plan
 from ranksim.core.contract.quantities import Distribution, Moment
-from ranksim.core.money import format_money
+from ranksim.core.money import MICRO_USD, format_money
 from ranksim.twin.sim import settings
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.timeline import ChangePlan, EditEndpoint, Set, SetAddOn
 from ranksim.twin.sim.why.explanation import LEFT_OUT, Path, enabling, in_line
+
+CENT = MICRO_USD // 100
+"""The step of money (µUSD)."""
 
 MOST_TIMES = 16
 """How many times as much as there is a knob goes up to."""
@@ -209,7 +212,7 @@ def _of_set(scenario: Scenario, index: int, action: Set) -> Iterator[Knob]:
         return
     money = isinstance(given, str) and given.endswith("USD")
     write = format_money if money else format_duration if isinstance(given, str) else int
-    step = _step(max(old, aim)) if write is format_duration else max(1, abs(aim - old) // 200)
+    step = _step(max(old, aim)) if write is format_duration else min(CENT if money else 1, abs(aim - old))
     ladder = _ladder(path, old, step if aim > old else -step, abs(aim - old) // step)
     yield replace(ladder, old=given, value=lambda index: write(ladder.value(index)))
 
@@ -275,7 +278,8 @@ def _of_account(scenario: Scenario, name: str) -> Iterator[Knob]:
 def _of_plan(plan: Plan, name: str, account: str) -> Iterator[Knob]:
     at: Path = ("policy", "catalogue", "plans", name)
     yield _more((*at, "slot_limit"), plan.slot_limit, f"slots.{account}.max_used")
-    yield _more((*at, "cost_ceiling"), plan.cost_ceiling, f"spend.{account}.max", write=format_money)
+    spent = f"spend.{account}.max"
+    yield _more((*at, "cost_ceiling"), plan.cost_ceiling, spent, step=CENT, write=format_money)
     for metric, quota in plan.quotas.items():
         yield _more((*at, "quotas", metric, "limit"), quota.limit, f"meters.{account}.{metric}.max")
     for operation, length in plan.cooldowns.items():
@@ -301,10 +305,10 @@ def _fewer(path: Path, old: int, least: int, given: Any = None) -> Knob:
     return replace(_ladder(path, old, -1, old - least), old=given or old)
 
 
-def _more(path: Path, old: int, use: str = "", **about: Any) -> Knob:
-    """More of something; of a limit, which is sold, `use` is the metric of what it limits."""
-    step = max(1, old // 200)
-    return _ladder(path, old, step, MOST_TIMES * max(old, 1) // step, sold=use != "", use=use, **about)
+def _more(path: Path, old: int, use: str = "", *, step: int = 1, **about: Any) -> Knob:
+    """More of something by steps; of a limit, which is sold, `use` is the metric of what it limits."""
+    count = max(1, MOST_TIMES * max(old, 1) // step)
+    return _ladder(path, old, step, count, sold=use != "", use=use, **about)
 
 
 def _longer(path: Path, old: Micros, of: Micros = DAY) -> Knob:

@@ -251,6 +251,7 @@ class Why(ReadyAnswer):
     change does, which `unchanged` tells; a run with the first of them confirmed that. `worlds` were run, and
     `untried` is what these were too few for. `losses` are all that a receiver loses, if that is asked.
     Where no change prevents it in the run, `failed` are those that were tried, first what leaves the least.
+    `refusals` are all of the run by code, if they are asked for together: `first` is of one code alone.
     """
 
     kind = "why"
@@ -272,6 +273,7 @@ class Why(ReadyAnswer):
     untried: tuple[str, ...] = ()
     losses: Losses | None = None
     failed: tuple[FailedChange, ...] = ()
+    refusals: tuple[tuple[str, int], ...] = ()
 
     def __repr__(self) -> str:
         return f"<Why {self.question} in {self.scenario!r}: {self.sentence}>"
@@ -306,7 +308,13 @@ class Why(ReadyAnswer):
         return f"{first}: it was inevitable from {iso(self.moment.at)} on ({self.moment.text})."
 
     def _left(self) -> Iterator[str]:
-        """What else is lost, what was not tried, and how to have it tried."""
+        """What else is refused or lost, what was not tried, and how to have it tried."""
+        if len(self.refusals) > 1:
+            codes = [f"{units.count(number)} {code}" for code, number in self.refusals]
+            yield (
+                f"In all the run has {units.count(sum(dict(self.refusals).values()))} refusals: "
+                f"{', '.join(codes[:-1])} and {codes[-1]}; refusals.CODE asks for each."
+            )
         if self.losses is not None:
             yield self.losses.sentence
         if self.untried:
@@ -409,6 +417,7 @@ class Why(ReadyAnswer):
             "untried": list(self.untried),
             "losses": None if self.losses is None else self.losses._asdict(),
             "failed": [each._asdict() for each in self.failed],
+            "refusals": dict(self.refusals),
         }
 
     def views(self) -> list[View]:

@@ -352,6 +352,15 @@ class Rerunner:
         measured = scalars(self._measured(scenario, seed, tally, until))
         return measured.get(metric or self.question.metric) or 0
 
+    def refusals(self, scenario: Scenario, seed: int) -> tuple[tuple[str, int], ...]:
+        """Return all refusals of the run by code, the most first, where they are asked for together."""
+        if self.question.metric != "refusals.total":
+            return ()
+        measured = scalars(self._measured(scenario, seed, tally_of(scenario, ReplicationTally), None))
+        of_codes = (name for name in measured if Question(name).code and unit_of(name) == "count")
+        codes = [(Question(name).code, int(measured[name] or 0)) for name in of_codes]
+        return tuple(sorted((row for row in codes if row[1]), key=lambda row: -row[1]))
+
     def losses(self, scenario: Scenario, seed: int) -> Losses | None:
         """Return what the receiver loses that it is about, and would lose if it were enabled after outages.
 
