@@ -17,6 +17,7 @@ from ranksim.core.contract.facts import JobKind
 from ranksim.core.files import new_file, packing
 from ranksim.core.rules import webhooks
 from ranksim.core.service.calls import Answer, Attempt, Call, Reply
+from ranksim.core.service.jobs import FAILED
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.service.routes import fill
 from ranksim.core.service.spending import SPEND_OF, wanted_of
@@ -209,11 +210,18 @@ class TraceWriter:
         account_state = None if self._state is None else self._state.accounts.get(account)
         return account if account_state is None else account_state.name
 
+    def _note_jobs(self, state: State) -> None:
+        """Write how each job ended, if it has, which calls and deliveries need not show."""
+        for job in state.jobs.values():
+            more = {"failed": job.status == FAILED, "cost": job.cost, "estimate": job.estimate}
+            self.note(None, "how a job ended", job=job.id, finished_at=job.finished_at, **more)
+
     def _finish(self) -> None:
         """Put the header and the lines together."""
         if self._lines is None:
             return
         if self._state is not None:
+            self._note_jobs(self._state)
             keys = {
                 name: TraceKey(
                     account=self._account_name(key.account), environment=key.environment, domain_id=key.domain

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from exchanges import NOON, call, recorded
 
 import ranksim as rs
+from ranksim.core.clock import SECOND, iso
 from ranksim.core.contract.located import Located
+from ranksim.core.contract.policy import Policy
+from ranksim.core.trace_writer import TraceWriter
 from ranksim.planner.pricing.back_test import BackTest, back_test
 from ranksim.planner.pricing.column_back_test import back_test_columns
 from ranksim.planner.pricing.importing import columns_of
+from ranksim.planner.pricing.job_endings import JobEnding
 from ranksim.planner.pricing.recorded_sides import Side
 from ranksim.planner.pricing.recording import Recording, read_recording
 
@@ -79,3 +85,80 @@ def test_a_runs_own_trace_costs_what_the_run_did(number: int, tmp_path: Path) ->
     assert int(fast.served[0].cost.sum()) == cost
     assert fast.served[0].audit.unequal == 0
     assert not any("drawn" in note or "assumed on" in note for note in fast.notes)
+
+
+def eventful(number: int) -> rs.Scenario:
+    """A drawn scenario whose few workers take long, fail, and cost more or less than was estimated."""
+    random = Random(number)
+    pools = {
+        kind: {
+            "capacity": random.randint(1, 3),
+            "duration": {"lognormal": {"median": random.choice(["5m", "3h", "9h"]), "sigma": 1.0}},
+            "failure_rate": random.choice([0.0, 0.3]),
+            "cost_factor": {"low": 0.5, "high": 2},
+        }
+        for kind in ("rank_run", "crawl", "site_optimization", "ai_scan")
+    }
+    return drawn(number, pools=pools)
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_jobs_end_as_they_did_in_the_run(number: int, tmp_path: Path) -> None:
+    scenario, path = eventful(number), tmp_path / "trace.jsonl"
+    with TraceWriter(path, started=scenario.start) as trace:
+        world = rs.World(scenario, trace=trace)
+        world.run()
+    jobs = world.service.state.jobs.values()
+    tested = own_test(scenario, read_recording(path))
+    assert [row["a"] for row in tested.calls] == [row["recorded"] for row in tested.calls]
+    ended = [job for job in jobs if job.finished_at is not None]
+    assert any(job.cost != job.estimate for job in ended)
+    under_way = [job for job in jobs if job.finished_at is None]
+    cost = sum(job.cost for job in ended) + sum(job.estimate for job in under_way)
+    assert tested.total("cost", "A") == cost
+
+
+def test_jobs_that_failed_cost_nothing_in_columns_either(tmp_path: Path) -> None:
+    scenario = drawn(3, pools={"crawl": {"capacity": "unlimited", "failure_rate": 0.5}})
+    path = tmp_path / "trace.jsonl"
+    with TraceWriter(path, started=scenario.start) as trace:
+        world = rs.World(scenario, trace=trace)
+        world.run()
+    jobs = world.service.state.jobs.values()
+    columns = columns_of(path, accounts=dict(scenario.accounts))
+    sides = [Side(scenario.policy.catalogue)]
+    fast = back_test_columns(columns, sides, policy=scenario.policy, compiled=False)
+    failed = sum(job.status == "failed" for job in jobs)
+    assert columns.unmodelled["jobs that failed when recorded"] == failed > 0
+    assert int(fast.served[0].cost.sum()) == sum(job.cost for job in jobs)
+
+
+def test_reads_and_deliveries_tell_how_jobs_ended(tmp_path: Path) -> None:
+    began = {"created_at": iso(NOON)}
+    view = {"status": "failed", "finished_at": iso(NOON + 90 * SECOND)} | began
+    done = {"status": "done", "finished_at": iso(NOON + 30 * SECOND)} | began
+    made = [
+        call(n, "POST", "/v1/jobs", {"kind": "crawl", "domain_id": f"dom_{n}"}, status=202,
+             response=json.dumps({"data": {"id": f"job_{n}"} | began}))
+        for n in range(4)
+    ]  # fmt: skip
+    reads = [
+        call(200, "GET", "/v1/jobs/crawl/job_0", response=json.dumps({"data": {"id": "job_0"} | view})),
+        call(
+            201, "GET", "/v1/jobs", response=json.dumps({"data": [{"id": "job_1"} | done, {"id": "job_3"}]})
+        ),
+    ]
+    event = {"data": {"job": {"id": "job_2", "status": "failed", "finished_at": "soon"} | view}}
+    delivery = {"kind": "delivery", "received": NOON, "endpoint": "whk_1", "body": json.dumps(event)}
+    odd = {"kind": "note", "text": "how a job ended", "job": "job_3", "finished_at": "soon", "cost": "much"}
+    recording = recorded(tmp_path, *made, *reads, delivery, {"kind": "note", "text": "x", "job": 7}, odd)
+    endings = [one.ending for one in recording.calls[:4]]
+    assert endings == [
+        JobEnding(NOON + 90 * SECOND, failed=True),
+        JobEnding(NOON + 30 * SECOND, failed=False),
+        JobEnding(NOON + 90 * SECOND, failed=True),
+        JobEnding(None, failed=False),
+    ]
+    tested = back_test(recording, [Side(Policy().catalogue, "pro")])
+    assert [row["a_cost"] > 0 for row in tested.calls[:4]] == [False, True, False, True]
+    assert [JobEnding(0, False, 30, 20).cost_of(n) for n in (20, 7)] == [30, 11]

@@ -141,7 +141,8 @@ class ColumnBackTest(RecordedAnswer):
             *filter(None, (self.columns.unnamed, self.duplicates)),
             f"Not in the columns: {recorded.reasons_text(self.left_out)}.",
             f"Beyond what is followed, so that later calls may come out otherwise: {beyond}.",
-            "Worker pools that customers share and webhooks are not there; jobs start at once, and none fails"
+            "Worker pools that customers share and webhooks are not there; jobs start at once, and none "
+            "fails unless that was recorded"
             + (", although the catalogue lets some fail." if failing else "."),
             *self.assumed,
             *self.anchored,

@@ -60,6 +60,8 @@ SCANS = "scans that are changed, paused or removed"
 GONE = "lists and domains that are removed"
 MADE_UP = "calls about one thing that an access log does not name"
 OWNED_BESIDE = "calls of accounts with further portfolios, sites, or something used"
+FAILING = "jobs that failed when recorded"
+BEYOND = "jobs that cost something else than was estimated"
 NEW_DOMAINS = "AI scans of domains that the recording made"
 
 UNDOING = {
@@ -187,7 +189,7 @@ class _Importer:
         body = _drafted(owner, call) if call.drafted else (call.body or {})
         was_wrong = row.recorded in (NOT_FOUND, FAULTY) and call.code != ""
         if call.operation in SPENDING:
-            _spend(owner, row, call.operation, body, call.units)
+            _spend(owner, row, call, body)
         elif operation.method != "GET" and not was_wrong:
             _change(owner, row, call)
         dry = body.get("dry_run") is True and operation.spends
@@ -314,13 +316,19 @@ def _drafted(owner: Owner, call: RecordedCall) -> dict[str, Any]:
 # What each spending operation asks for
 
 
-def _spend(owner: Owner, row: CallRow, operation: str, body: Mapping[str, Any], units: int | None) -> None:
-    """Note what a call asks for, a job `units` if that is known; a faulty one asks for nothing."""
-    row.activity, model, note = SPENDING[operation]
+def _spend(owner: Owner, row: CallRow, call: RecordedCall, body: Mapping[str, Any]) -> None:
+    """Note what a call asks for; a faulty one asks for nothing."""
+    row.activity, model, note = SPENDING[call.operation]
     kind = str(body.get("kind"))
     if model is JobBody and kind in list(JobKind):
         row.activity = Spend[kind.upper()]
-        row.size = 0 if units is None else units + 1
+        row.size = 0 if call.units is None else call.units + 1
+        ending = call.ending
+        if ending is not None and ending.failed:
+            owner.unmodelled[FAILING] += 1
+            row.size = 1  # it costs nothing in the end
+        elif ending is not None and ending.cost_of(ending.estimate) not in (None, ending.estimate):
+            owner.unmodelled[BEYOND] += 1
     try:
         request = model.model_validate(dict(body))
     except ValidationError:

@@ -334,11 +334,11 @@ def assumed_notes(
             f"{units.many(runs, 'rank run')}, for which {keywords} keywords are assumed on each of {domains} "
             f"(give --keywords or --accounts{source})"
         )
-    each += [
-        f"{units.many(jobs[kind], job)}, whose {wanted} are drawn for each domain (--seed draws others)"
-        for kind, (job, wanted) in DRAWN.items()
-        if jobs.get(kind)
-    ]
+    drawn = [(units.many(jobs[kind], job), wanted) for kind, (job, wanted) in DRAWN.items() if jobs.get(kind)]
+    if drawn:
+        wanted = " or ".join(dict.fromkeys(wanted for _, wanted in drawn))
+        which = ", ".join(many for many, _ in drawn)
+        each.append(f"{which}, whose {wanted} are drawn for each domain (--seed draws others)")
     if not each:
         return ()
     return (

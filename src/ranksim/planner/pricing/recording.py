@@ -37,6 +37,7 @@ from ranksim.core.tables import (
     read_table,
 )
 from ranksim.core.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
+from ranksim.planner.pricing.job_endings import JOB_READS, JobEnding, began_at, endings_in, endings_of
 from ranksim.planner.pricing.recorded_sides import reasons_text
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted, shares
@@ -76,7 +77,8 @@ class RecordedCall:
 
     `made` are the ids that the recorded reply gave to what the call created; those of keywords with their
     words. `cursor` is where the recorded page went on. `drafted` says that body and path are to be made up,
-    as a rule says, for none was recorded. `units` is what the job that it asks for wants, if that is known.
+    as a rule says, for none was recorded. If it is known, `units` is what the job that it asks for wants,
+    `began` when that did, and `ending` how it ended.
     """
 
     id: str
@@ -95,6 +97,8 @@ class RecordedCall:
     cursor: str = ""
     drafted: bool = False
     units: int | None = None
+    began: Micros | None = None
+    ending: JobEnding | None = None
 
     @property
     def job_kind(self) -> str:
@@ -119,6 +123,7 @@ class Recording:
     `before` maps (account, resource) to the ids that calls name and no recorded call made, ascending.
     `first_bad` says what is wrong with the first row that was skipped, or body that is no JSON object,
     `first_unknown` where the first call of an unknown operation stands, and which operation is near.
+    `endings` says how jobs ended, by id.
     """
 
     where: str
@@ -129,6 +134,7 @@ class Recording:
     first_bad: str = ""
     first_unknown: str = ""
     duplicates: Duplicates = field(default_factory=Duplicates)
+    endings: dict[str, JobEnding] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         calls, accounts = units.many(len(self.calls), "call"), units.many(len(self.accounts), "account")
@@ -251,6 +257,7 @@ def _read(
         trace = Trace.read(path, passed)
         made.keys, exchanges = dict(trace.header.keys), _of_trace(trace, account_from)
         place = partial(_place_in_trace, path)
+        made.endings.update(endings_of(trace))
     else:
         exchanges = _of_log(path, passed, account_from, bad, made.duplicates)
         place = partial(_place_in_log, path)
@@ -265,7 +272,7 @@ def _read(
         remedy = made.first_bad or remedy
         raise BadInput(f"{path}: no call of it can be replayed ({why}); {remedy}")
     made.calls.sort(key=lambda call: call.at)
-    made.calls = _with_units(made.calls)
+    made.calls = [_ended(call, made.endings) for call in _with_units(made.calls)]
     seen: dict[tuple[str, str], dict[str, None]] = {}
     for call in made.calls:
         for resource, which in call.refers():
@@ -295,6 +302,12 @@ def _with_units(calls: list[RecordedCall]) -> list[RecordedCall]:
             call = replace(call, units=units)
         filled.append(call)
     return filled
+
+
+def _ended(call: RecordedCall, endings: Mapping[str, JobEnding]) -> RecordedCall:
+    """Return a call with the ending of the job that it made."""
+    ending = endings.get(call.made[0][0]) if call.job_kind and call.made else None
+    return call if ending is None else replace(call, ending=ending)
 
 
 def _job_of(call: RecordedCall) -> tuple[str, str, str]:
@@ -329,6 +342,9 @@ def _add(
                 made.first_unknown = f"{place(exchange.id)}: {_with_nearest(exchange)}"
         else:
             made.calls.append(call)
+            if call.operation in JOB_READS:
+                for which, ending in endings_in((parsed_object(exchange.response) or {}).get("data")):
+                    made.endings.setdefault(which, ending)
 
 
 def _with_nearest(exchange: Exchange) -> str:
@@ -420,6 +436,7 @@ def _of_exchange(
         cursor=str(answer.get("next_cursor") or ""),
         drafted=drafted,
         units=exchange.units if operation == "jobs.create" else None,
+        began=began_at(answer) if operation == "jobs.create" else None,
     )
 
 

@@ -197,7 +197,8 @@ class ReplayedService:
         self.recording = recording
         self.service = Service(policy, seed, pooled=JobKind)
         self.durations = durations_of(policy).tolist()
-        self.running: list[tuple[Micros, int, str, bool]] = []
+        self.running: list[tuple[Micros, int, str, bool, int | None]] = []
+        self.recorded: RecordedCall | None = None
         self.asking = (0, 0)
         self.asked: Counter[str] = Counter()
         self.start = recording.calls[0].at if start is None else start
@@ -259,6 +260,7 @@ class ReplayedService:
         actor = self.actors[recorded.account]
         self.asking = self.recording.numbers[recorded.account], self.asked[recorded.account]
         self.asked[recorded.account] += 1
+        self.recorded = recorded
         send = self._send(recorded)
         app = recorded.surface == "app"
         call = Call(
@@ -312,8 +314,8 @@ class ReplayedService:
             self.now = due
             self._settle(self.service.advance(due).tasks)
             while self.running and self.running[0][0] <= due:
-                _, _, job, fails = heappop(self.running)
-                self._settle(self.service.ended(job, FAILED if fails else DONE, due).tasks)
+                _, _, job, fails, cost = heappop(self.running)
+                self._settle(self.service.ended(job, FAILED if fails else DONE, due, cost).tasks)
         self.now = now
 
     def _next_due(self) -> Micros | None:
@@ -335,13 +337,25 @@ class ReplayedService:
                 self._run(task)
 
     def _run(self, task: StartJob) -> None:
+        """Let a job run as it was recorded, or as is drawn by the numbers of the account and its call."""
+        call, number = self.recorded, len(self.service.state.jobs)
+        if call is not None and (ending := call.ending) is not None:
+            due = self.recording.calls[-1].at + 1
+            if ending.at is not None:
+                due = self.now + max(0, ending.at - (call.at if call.began is None else call.began))
+            cost = ending.cost_of(task.estimate)
+            heappush(self.running, (due, number, task.job, ending.failed, cost))
+            return
+        self._draw_run(task)
+
+    def _draw_run(self, task: StartJob) -> None:
         """Let a job run; how long is drawn by the numbers of the account and its call, as fleets do."""
         seed, (account, number) = self.service.state.seed, self.asking
         lasts = self.durations[list(JobKind).index(JobKind(task.kind))]
         drawn = lasts[drawn_below(len(lasts), stream(seed, account, JOB_DURATION), number)]
         rate = self.service.policy.catalogue.failure_rate_of(task.kind)
         fails = draws.below(1000, seed, account, number, Purpose.JOB_OUTCOME) < rate
-        heappush(self.running, (self.now + drawn, len(self.service.state.jobs), task.job, fails))
+        heappush(self.running, (self.now + drawn, len(self.service.state.jobs), task.job, fails, None))
 
     def _learn(self, call: RecordedCall, reply: Reply) -> None:
         """Note which ids here stand for what the recorded call made."""
