@@ -8,11 +8,12 @@ from math import comb, exp, factorial
 import pytest
 
 import ranksim as rs
-from ranksim.core.clock import DAY, HOUR, MINUTE, Micros, iso
+from ranksim.core.clock import DAY, HOUR, MINUTE, SECOND, Micros
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Call, Reply
 from ranksim.inference.shares import chance
 from ranksim.planner.study.engines import Worlds as StudyWorlds
+from ranksim.report import units
 from ranksim.report.progress import nobody
 from ranksim.twin.sim.expectations import Expectation
 from ranksim.twin.sim.runner import run
@@ -305,7 +306,10 @@ def test_a_slow_receiver_that_is_enabled_again_is_disabled_again() -> None:
     assert losses.ends == ()
     assert losses.again is not None
     assert losses.again > slow.start + DAY
-    again = iso(losses.again)
+    assert losses.again % SECOND > 0
+    assert losses.tried % SECOND == 0
+    again = units.instant(losses.again)
+    assert len(again) == len("2026-03-02T00:00:00Z")
     assert losses.sentence.endswith(
         f"receiver: erp, enabled: true}}), it is disabled again at {again}, as it fails without an outage."
     )

@@ -115,7 +115,7 @@ class Losses(NamedTuple):
             action = enabling(self.tried, self.receiver)
             return (
                 f"{text}. Enabled again an hour later (timeline: {action}), it is disabled again at "
-                f"{iso(self.again)}, as it fails without an outage."
+                f"{units.instant(self.again)}, as it fails without an outage."
             )
         if not self.ends:
             return f"{text}; it stays so until the timeline enables it (edit_endpoint, enabled: true)."
@@ -302,10 +302,10 @@ class Why(ReadyAnswer):
         return bool(self.moment.causes) or self.moment.at > self.start
 
     def _when(self) -> str:
-        first = f"{self.first.text}, {iso(self.first.at)}"
+        first = f"{self.first.text}, {units.instant(self.first.at)}"
         if not self._had_a_beginning:
             return f"{first}: it was inevitable from the start."
-        return f"{first}: it was inevitable from {iso(self.moment.at)} on ({self.moment.text})."
+        return f"{first}: it was inevitable from {units.instant(self.moment.at)} on ({self.moment.text})."
 
     def _left(self) -> Iterator[str]:
         """What else is refused or lost, what was not tried, and how to have it tried."""

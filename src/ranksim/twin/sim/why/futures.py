@@ -9,7 +9,7 @@ from typing import Any
 
 from simpy.events import Event
 
-from ranksim.core.clock import HOUR, Micros
+from ranksim.core.clock import HOUR, SECOND, Micros
 from ranksim.core.contract.quantities import Moment
 from ranksim.core.draws import Purpose, derive, entity
 from ranksim.core.errors import BadInput, check_kind, read_at
@@ -375,7 +375,7 @@ class Rerunner:
             return None
         disabled = row["disablings"][0][0]
         ends = tuple(end - start for _, end in row["outages"] if disabled < end < scenario.end)
-        later, again = disabled - start + HOUR, None
+        later, again = (disabled - start) // SECOND * SECOND + HOUR, None
         if not ends and later < scenario.length:
             tally = tally_of(scenario, ReplicationTally)
             rows = self._measured(_enabled(scenario, name, (later,)), seed, tally, None).endpoints

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ranksim.core.callers.programs import AnyClient, Python
 from ranksim.core.clock import Micros, iso
 from ranksim.inference.estimate import Estimate
+from ranksim.report import units
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.timeline import Action, IssueKey, Set
 from ranksim.twin.sim.why.explanation import Chance, Happening, Path, TurningPoint, in_line
@@ -102,7 +103,7 @@ class MomentSearch:
         elif not self.worlds.over(SHARE):
             low = high  # it is what came last
         if any(low < time < high for time in times):
-            self.untried.append(f"whether it was inevitable before {iso(high)}")
+            self.untried.append(f"whether it was inevitable before {units.instant(high)}")
         return self._moment_at(high, [*before, first])
 
     def _moment_at(self, at: Micros, happenings: Sequence[Happening]) -> TurningPoint:
