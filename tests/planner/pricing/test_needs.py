@@ -58,9 +58,19 @@ def test_an_add_on_is_enough_only_where_the_ceiling_lets_the_calls_pass(
     ]
     (view,) = (view for view in compared.views() if view.title == "What would have been enough")
     assert [row[1] for row in view.rows] == (
-        [NONE, f"{PACK} (not enough: {code})"] if code else [f"flat + {PACK}", PACK]
+        [NONE, f"{PACK} (not enough: {code})"] if code else [f"flat + {PACK}"]
     )
     assert "ceiling" not in view.note
+
+
+def test_a_remedy_that_differs_under_b_stands_in_both_rows() -> None:
+    """Under B the large plan is cheaper than a pack; on their own plan a pack is enough under both."""
+    one = sold(3_600_000)
+    two = sold(3_600_000, large={"price": 31 * USD})
+    compared = compare(population(), one, two, policy=CALENDAR, replications=2)
+    (view,) = (view for view in compared.views() if view.title == "What would have been enough")
+    rows = {row[1]: row[2:4] for row in view.rows}
+    assert rows == {f"flat + {PACK}": ("10", "0"), "large": ("0", "10"), PACK: ("10", "10")}
 
 
 def test_the_next_plan_is_enough_where_add_ons_are_not() -> None:

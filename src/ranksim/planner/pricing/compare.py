@@ -242,7 +242,7 @@ class Comparison(ComparisonAnswer):
         return views_of(title, rows, columns, f"{note}; where A and B differ.")
 
     def _needed(self) -> list[View]:
-        """What would have been enough, a row for A and B together."""
+        """What would have been enough, a row for A and B together, and each remedy once."""
         cells: dict[tuple[str, str], Row] = {}
         for need in self.needs:
             aside = f"not enough: {need.still_refused}" if need.still_refused else ""
@@ -251,6 +251,9 @@ class Comparison(ComparisonAnswer):
             row = cells.setdefault((need.plan, text), {"plan": need.plan, "needs": text})
             side = need.side.lower()
             row |= {f"under_{side}": need.accounts, f"potential_{side}": need.uplift}
+        for (plan, text), row in list(cells.items()):  # an add-on that is also the cheapest of all
+            if cells.get((plan, own := f"{plan} + {text}")) == row | {"needs": own}:
+                del cells[plan, text]
         absent = {"under_a": 0, "under_b": 0, "potential_a": None, "potential_b": None}
         columns = {
             "plan": "text", "needs": "text",
