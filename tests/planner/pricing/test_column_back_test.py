@@ -348,3 +348,12 @@ def test_margins_are_the_same_of_a_recording_and_its_columns() -> None:
     sides = [Side(PLANS, "starter"), Side(PLANS, "pro")]
     columned = back_test_columns(columns_of(recording), sides, compiled=False)
     assert back_test(recording, sides).margins == columned.margins
+
+
+def test_audits_that_come_to_the_same_are_one_note_and_what_there_is_none_of_is_none() -> None:
+    sides = [Side(Policy().catalogue, "starter"), Side(Policy().catalogue, "pro")]
+    tested = back_test_columns(columns(brief(0), brief(1)), sides, compiled=False)
+    assert [note for note in tested.notes if note.startswith("Audit")] == [
+        "Audit of A and B: 2 calls of 1 account made again at a service one by one: all equal."
+    ]
+    assert not any(": none." in note or ": nothing." in note for note in tested.notes)

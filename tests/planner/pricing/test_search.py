@@ -19,6 +19,7 @@ from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.rows import UNSTATED, CallRow, to_records
 from ranksim.planner.pricing.columns import ColumnAccount, Columns, read_columns, save_columns
 from ranksim.planner.pricing.demand import Demand
+from ranksim.planner.pricing.replay import RecordedAccount
 from ranksim.planner.pricing.search import search
 
 START = instant("2026-09-01T00:00:00Z")
@@ -151,7 +152,15 @@ def test_of_those_that_earn_the_same_the_best_refuses_fewest() -> None:
 
 def test_changes_are_of_all_customers() -> None:
     view = search(columns(*[5] * 9), PLANS, {BRIEFS: [5]}, compiled=False).views()[0]
-    assert "change of all customers" in view.headings
+    assert "change of all customers in 1 month" in view.headings
+    longer = replace(columns(5, 5), end=START + 100 * DAY)
+    late = RecordedAccount(plan="pro", anchor=START, portfolio=PortfolioSpec(), left=START + 40 * DAY)
+    longer = replace(longer, accounts=(replace(longer.accounts[0], spec=late), longer.accounts[1]))
+    answer = search(longer, PLANS, {PRICE: ["99 USD"]}, plan="pro", compiled=False)
+    assert answer.months == (2, 4)
+    assert answer.best is not None
+    assert answer.best["change"] == -30 * USD * 6
+    assert "change of all customers in 2 to 4 months" in answer.views()[0].headings
 
 
 def test_who_spends_least_by_refusing_too_many_crowds_nobody_out() -> None:

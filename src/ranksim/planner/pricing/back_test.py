@@ -173,7 +173,7 @@ class BackTest(RecordedAnswer):
             *self.described,
             recorded.unlike_note(self.unlike, seen, "status"),
             *self.unused,
-            f"Not replayed: {recorded.reasons_text(self.left_out)}.",
+            *recorded.reasons_notes("Not replayed", self.left_out),
             *filter(None, (self.first_unknown, self.duplicates)),
             *self.assumed,
             *self.anchored,

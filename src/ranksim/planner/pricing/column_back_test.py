@@ -131,16 +131,17 @@ class ColumnBackTest(RecordedAnswer):
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of how it was found."""
-        beyond = recorded.reasons_text(self.columns.unmodelled, "none")
         failing = any(any(served.side.catalogue.job_failure_rates.values()) for served in self.served)
         return (
             *self.described,
             recorded.unlike_note(self.unlike, self.answered, "outcome"),
             *self.unused,
-            *(f"Audit of {name}: {served.audit.text}" for name, served in self._by_letter()),
+            *self._audits(),
             *filter(None, (self.columns.unnamed, self.duplicates)),
-            f"Not in the columns: {recorded.reasons_text(self.left_out)}.",
-            f"Beyond what is followed, so that later calls may come out otherwise: {beyond}.",
+            *recorded.reasons_notes("Not in the columns", self.left_out),
+            *recorded.reasons_notes(
+                "Beyond what is followed, so that later calls may come out otherwise", self.columns.unmodelled
+            ),
             "Worker pools that customers share and webhooks are not there; jobs start at once, and none "
             "fails unless that was recorded"
             + (", although the catalogue lets some fail." if failing else "."),
@@ -150,6 +151,14 @@ class ColumnBackTest(RecordedAnswer):
             *self._gave_up(),
             *((f"engine: {self.engine}",) if self.engine != "compiled" else ()),
         )
+
+    def _audits(self) -> Iterator[str]:
+        """Say what the audit of each side came to, of both at once where it is the same."""
+        letters: defaultdict[str, list[str]] = defaultdict(list)
+        for name, served in self._by_letter():
+            letters[served.audit.text].append(name)
+        for text, names in letters.items():
+            yield f"Audit of {' and '.join(names)}: {text}"
 
     def _gave_up(self) -> list[str]:
         """Say what is not known of customers who were refused something when they were recorded."""

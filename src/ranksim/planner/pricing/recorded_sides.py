@@ -391,6 +391,11 @@ def reason_rows(counts: Mapping[str, int]) -> list[Row]:
     return [{"reason": reason, "calls": count} for reason, count in counts.items()]
 
 
+def reasons_notes(what: str, counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Say of what there is how much for each reason; nothing where there are none."""
+    return (f"{what}: {reasons_text(counts)}.",) if counts else ()
+
+
 def reasons_text(counts: Mapping[str, int], nothing: str = "nothing") -> str:
     """Return a list of how many there are for each reason; `nothing` where there are none."""
     return "; ".join(f"{count:,} {reason}" for reason, count in counts.items()) or nothing

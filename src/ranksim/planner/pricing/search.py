@@ -80,6 +80,7 @@ class Search(DrawnAnswer):
     it is, share newly refused with the exact interval, the code that most of these meet, allowed, best, and
     its standing: why it is not the best. `tornado`: what the best one's change would be if demand
     answered otherwise. `now`: how many meet such a refusal under the catalogue as it is, and of how many.
+    `months`: the fewest and the most billing months of a customer that margins and changes are of.
     """
 
     kind = "price search"
@@ -108,6 +109,7 @@ class Search(DrawnAnswer):
     seed: int
     served: int
     now: tuple[int, int]
+    months: tuple[int, int]
     assumed: tuple[str, ...] = ()
 
     plots = ("candidates",)
@@ -191,7 +193,11 @@ class Search(DrawnAnswer):
         """The answer as tables for people."""
         columns = {"standing": "text", **self.axes}
         columns |= {"customers": "count", "change": "money", "newly_refused": "share", "code": "value"}
-        headings = {"change": "change of all customers", "code": "mostly by"} | path_headings(self.axes)
+        least, most = self.months
+        months = units.many(most, "month") if least == most else f"{least:,} to {most:,} months"
+        headings = {"change": f"change of all customers in {months}", "code": "mostly by"} | path_headings(
+            self.axes
+        )
         views = views_of("Catalogues", self.candidates, columns, headings=headings)
         tornado = self.TABLES["tornado"].view(
             "If demand answered otherwise", self.tornado, "Change of the best one."
@@ -320,7 +326,7 @@ def search(
     )
     return Search(
         columns, axes, tuple(rows), tuple(tornado), demand, risk, level, seed, rounds.served, now.refused,
-        assumed,
+        rounds.months, assumed,
     )  # fmt: skip
 
 
@@ -349,8 +355,9 @@ def _better(left: Sequence[_Candidate], demand: Demand, risk: float, level: floa
 class _Rounds:
     """Serves the calls of some customers under several catalogues, round after round; `served` counts calls.
 
-    Of the last round `unstated` is what to say of refusals, and `jobs` are those of which nobody says what
-    they want, by kind. The customers of all runs are made once: `like` is the first run.
+    Of the last round `unstated` is what to say of refusals, `jobs` are those of which nobody says what they
+    want, by kind, and `months` the fewest and the most that a customer is billed. The customers of all runs
+    are made once: `like` is the first run.
     """
 
     def __init__(
@@ -362,6 +369,7 @@ class _Rounds:
         self.served = 0
         self.unstated: tuple[str, ...] = ()
         self.jobs = Counter[str]()
+        self.months = (1, 1)
 
     def narrow(
         self,
@@ -429,6 +437,7 @@ class _Rounds:
             meet = ((run.refused > 0) & (before == 0))[is_chosen].sum(axis=0)
             code = OUTCOMES[REFUSED[int(meet.argmax())]] if meet.any() else ""
             billed = run.billed()
+            self.months = int(billed.months[is_chosen].min()), int(billed.months[is_chosen].max())
             cost = billed.spend[is_chosen].sum(axis=1).astype(np.float64)
             for candidate in group:
                 revenue = billed.months * run.monthly(self._side(candidate).sold())
