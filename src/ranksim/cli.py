@@ -115,6 +115,15 @@ ArrivalsFile = Annotated[
 ]
 
 
+RunPolicy = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The policy instead of the scenario's, with the assumptions and the catalogue that it states.",
+    ),
+]
+
+
 @app.command("run", short_help="Simulate a scenario and print a summary.")
 def run_command(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.yaml", help="The world to simulate.")],
@@ -130,6 +139,7 @@ def run_command(
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, not a summary.")] = False,
     trace: TraceFile = None,
     arrivals: ArrivalsFile = None,
+    policy: RunPolicy = None,
     set: SettingFlags = None,
     plots: Plots = True,
     keep_trace: Annotated[
@@ -162,15 +172,15 @@ def run_command(
         from ranksim.twin.sim.result_heading import heading_of
         from ranksim.twin.sim.runner import run as simulate
 
-        made = _scenario(scenario, arrivals, set)
+        made = _scenario(scenario, arrivals, set, policy)
         check_results(out, plots, trace)
-        check_outputs((trace,), (scenario, arrivals))
+        check_outputs((trace,), (scenario, arrivals, policy))
         with ExitStack() as stack:
             folder = None if out is None else stack.enter_context(new_directory(out))
             recorder = _open_trace(stack, made, folder if keep_trace else None, trace)
             with show_progress("simulating") as tell:
                 result = simulate(made, seed, replications, workers, recorder, tell, assumptions=assumptions)
-            heading = heading_of(made, result, _command(scenario, result, arrivals, set, assumptions))
+            heading = heading_of(made, result, _command(scenario, result, arrivals, policy, set, assumptions))
             if folder is not None:
                 result.write_into(folder, heading, plots)
         print_out(result.to_json() if json else rendered(summary(heading, result.tables)))
@@ -337,10 +347,19 @@ def init_command(
 # Running
 
 
-def _scenario(path: Path, arrivals: Path | None, settings: list[str] | None) -> "Scenario":
+def _scenario(
+    path: Path, arrivals: Path | None, settings: list[str] | None, policy: Path | None = None
+) -> "Scenario":
+    from ranksim.core.contract.policy import Policy
     from ranksim.twin.sim.scenario import Scenario, client_functions
 
     scenario = Scenario.load(path)
+    if policy is not None:
+        scenario = scenario.model_copy(update={"policy": Policy.load(policy)})
+        try:
+            scenario.check()
+        except BadInput as error:
+            raise BadInput(f"--policy {policy}: {error}") from None
     with blaming_settings():
         scenario = scenario.changed(read_settings(settings, scenario.roots), path.parent)
     say_code(path, client_functions(scenario))
@@ -379,13 +398,20 @@ def _open_trace(stack: ExitStack, scenario: "Scenario", folder: Path | None, fil
 
 
 def _command(
-    scenario: Path, result: "Result", arrivals: Path | None, settings: list[str] | None, assumptions: bool
+    scenario: Path,
+    result: "Result",
+    arrivals: Path | None,
+    policy: Path | None,
+    settings: list[str] | None,
+    assumptions: bool,
 ) -> str:
     """The command that repeats the run."""
     words = ["ranksim", "run", str(scenario), "--seed", str(result.seed)]
     words += ["--replications", str(len(result.replications))]
     if arrivals is not None:
         words += ["--arrivals", str(arrivals)]
+    if policy is not None:
+        words += ["--policy", str(policy)]
     for setting in settings or ():
         words += ["--set", setting]
     words += ["--assumptions"] if assumptions else []
