@@ -151,20 +151,64 @@ def setting_at(scenario: rs.Scenario, setting: tuple[str, str | int], at: str) -
     return scenario.changed({"scenario.timeline": [*scenario.model_dump(mode="json")["timeline"], change]})
 
 
+def at_work(scenario: rs.Scenario, at: int) -> dict[str, Schedule]:
+    """The clients that have begun by an instant, and not stopped."""
+    return {
+        name: client
+        for name, client in scenario.clients.items()
+        if isinstance(client, Schedule)
+        and client.starts.on(scenario.start) <= at
+        and (client.stops is None or at < client.stops.on(scenario.start))
+    }
+
+
 @pytest.mark.slow
 @given(scenarios(domains=True), SETTINGS, st.sampled_from(["3d", "9d", "20d"]))
-def test_what_a_timeline_sets_is_what_a_scenario_states_from_then_on(
+def test_from_what_a_timeline_sets_on_each_time_is_a_scenario_that_states_what_is_at_work_then(
     scenario: rs.Scenario, setting: tuple[str, str | int], at: str
 ) -> None:
     path, value = setting
-    if "rates" in path:  # what is simulated of the other actions is so at the rates that it begins with
+    start, clients = scenario.start, scenario.clients.values()
+    edges = {edge.on(start) for client in clients for edge in (client.starts, client.stops) if edge}
+    if "rates" in path or edges != {start}:  # the other actions are simulated once, with all clients
         scenario = scenario.model_copy(update={"timeline": ()})
-    before, answer = (fit(one, growth=1) for one in (scenario, setting_at(scenario, setting, at)))
+    changed = setting_at(scenario, setting, at)
+    before, answer = (fit(one, growth=1) for one in (scenario, changed))
     assert answer.plans == before.plans
-    (later,) = answer.later
-    unused = {name: spec.model_copy(update={"used": None}) for name, spec in scenario.accounts.items()}
-    stated = scenario.model_copy(update={"accounts": unused}).changed({path: value})
-    assert later.sizes == {plan.plan: plan.now for plan in fit(stated, growth=1).plans}
+    instant = changed.timeline[-1].at.on(start)
+    of_months = [then for then in answer.later if not then.later.changes]  # with what is simulated of them
+    assert bool(of_months) <= bool(changed.timeline[:-1])
+    assert sorted({instant} | {at for at in edges if at > instant}) == [
+        then.later.at for then in answer.later if then not in of_months
+    ]
+    for then in answer.later:
+        there = at_work(scenario, then.later.at)
+        if "ranks" not in there:  # they would be taken to run daily
+            continue
+        stated = scenario.model_copy(update={"clients": there}).changed({path: value})
+        sizes = {plan.plan: plan.now for plan in fit(stated, growth=1).plans}  # of the month of most
+        if then in of_months:
+            assert all(then.sizes[plan].cost <= size.cost for plan, size in sizes.items())
+        else:
+            assert then.sizes == sizes
+
+
+@pytest.mark.slow
+@given(scenarios(domains=True), SETTINGS, st.sampled_from(["3d", "9d", "20d"]))
+def test_what_fits_at_a_time_is_what_a_portfolio_carries_then(
+    scenario: rs.Scenario, setting: tuple[str, str | int], at: str
+) -> None:
+    before, changed = fit(scenario, growth=1), setting_at(scenario, setting, at)
+    answer, own = fit(changed, growth=1), OwnAccount(changed)
+    if "rates" not in setting[0]:  # else the simulated actions meet other rates
+        assert answer.plans == before.plans
+    carried = largest(own, grow="domains")
+    times = carried.times or (CarriedFrom(changed.start, carried.most, carried.binding.name, ""),)
+    assert answer.later
+    for then in answer.later:
+        most = [one.most for one in times if one.at <= then.later.at][-1]
+        carries = most is None or most >= own.load.domains
+        assert then.sizes["agency"].breaks == () if carries else then.sizes["agency"].breaks
 
 
 @pytest.mark.slow
@@ -180,13 +224,7 @@ def test_each_time_of_a_portfolio_is_a_scenario_that_states_it(
     assert answer.most == min(then.most for then in times if then.most is not None)
     instant = changed.timeline[0].at.on(start)
     for then in times:
-        there = {
-            name: client
-            for name, client in scenario.clients.items()
-            if isinstance(client, Schedule)
-            and client.starts.on(start) <= then.at
-            and (client.stops is None or then.at < client.stops.on(start))
-        }
+        there = at_work(scenario, then.at)
         if "ranks" not in there:  # they would be taken to run daily
             continue
         stated = scenario.model_copy(update={"clients": there})

@@ -560,6 +560,22 @@ def test_what_a_timeline_sets_is_answered_for_as_a_world_shows() -> None:
     assert rs.run(sets).metric("refusals.cost_cap_reached").mean
 
 
+def test_a_client_of_later_counts_from_then_on() -> None:
+    """Of 25 briefs a week from 2 March on 20 are asked for, and 10 more from 1 April on to 1 May."""
+    quota = "policy.catalogue.plans.pro.quotas.keyword_brief_refreshes.limit"
+    briefs = {"kind": "brief_refresher", "account": "acme", "every": "week"}
+    more = {"starts": "2026-04-01T00:00:00Z", "stops": "2026-05-01T00:00:00Z"}
+    clients = {"few": {**briefs, "keywords": 20}, "more": {**briefs, "keywords": 10, **more}}
+    scenario = agency(ranks={"spread": "2m"}).replace(length="80d", accounts={"acme": {"plan": "pro"}})
+    sets = {"at": "2026-03-02T00:00:00Z", "do": "set", "path": quota, "value": 25}
+    answer = fit(scenario.replace(clients=clients, timeline=[sets]))
+    assert [plan.now.helps for plan in answer.plans if plan.plan == "pro"] == [{}]  # of 50
+    later = [row for row in answer.tables["later"] if row["plan"] == "pro"]
+    assert [(row["sets"], row["helps"]) for row in later] == [
+        (f"{quota} is 25", ""), ("more begins", "1 brief_pack"), ("more stops", ""),
+    ]  # fmt: skip
+
+
 def test_a_growth_in_time_meets_what_is_set_by_the_end_of_each_month() -> None:
     sets = ceiling_set(large().replace(length="80d"), ("31d", CEILING, "100 USD"))
     answer = fit(sets, growth="1,1,1")

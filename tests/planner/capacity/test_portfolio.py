@@ -200,6 +200,13 @@ def test_a_client_of_later_is_not_held_against_a_limit_of_before() -> None:
     )
 
 
+def test_what_is_set_back_holds_no_more() -> None:
+    path = "policy.catalogue.plans.pro.cost_ceiling"
+    ceilings = [("2026-03-01T00:00:00Z", "9 USD"), ("2026-03-20T00:00:00Z", "3 USD")]
+    sets = [{"at": at, "do": "set", "path": path, "value": value} for at, value in ceilings]
+    assert [then.most for then in largest(crawled(timeline=sets), grow="domains").times] == [24, 72, 24, 17]
+
+
 def test_a_client_that_stops_is_counted_until_then() -> None:
     clients = {
         "runs": {"kind": "schedule", "account": "us", "job": "rank_run", "every": "day"},

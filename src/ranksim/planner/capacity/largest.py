@@ -214,11 +214,15 @@ def largest(
 def _least(own: OwnAccount, policy: Policy, plan: str, grow: Grown) -> Largest:
     """Return the least that is carried at any time, and what at each if there are several.
 
-    A time that leaves it as it was is left out where a plan is given, or nothing but a month begins.
+    A time that leaves it as it was is left out where a plan is given, or nothing but a month begins, or
+    neither what is needed nor the policy changes.
     """
     times: list[CarriedFrom] = []
-    least = before = None
+    least = before = state = None
     for then in own.states(policy, plan):
+        if (then.load, then.policy) == state:
+            continue
+        state = then.load, then.policy
         answer = _largest(then.load, then.load.plan, then.policy, grow)
         now = answer.plan, answer.most, answer.binding.name
         if now != before or (then.changes and not plan):

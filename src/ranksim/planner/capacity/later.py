@@ -1,13 +1,14 @@
-"""Which plan fits once a timeline has set something: a quota, a price, a limit."""
+"""Which plan fits once a timeline has set something: a quota, a price, a limit; and as clients begin."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ranksim.core.clock import iso
+from ranksim.core.contract.policy import Policy
 from ranksim.planner.capacity.plan_size import Size, cheapest, plan_text
-from ranksim.planner.capacity.workload import Later
+from ranksim.planner.capacity.workload import Later, Workload
 from ranksim.report import units
 from ranksim.report.plans import UNKNOWN
 from ranksim.report.table_spec import Row, TableSpec
@@ -20,7 +21,7 @@ LATER = TableSpec(
 
 @dataclass(frozen=True, slots=True)
 class LaterSizes:
-    """What every plan comes to in a month after what is set, without growth."""
+    """What every plan comes to in a month of what is at work and set at a time, without growth."""
 
     later: Later
     sizes: Mapping[str, Size]
@@ -39,7 +40,8 @@ class LaterSizes:
     def sentence(self, before: Mapping[str, Size]) -> str:
         """Say which plan fits from then on, where that or its price is not as it was before."""
         was, now = cheapest(before, self.later.load.plan), self.plan
-        since = f"From {iso(self.later.at)}, when {self.later.changes},"
+        when = f", when {self.later.changes}," if self.later.changes else ""
+        since = f"From {iso(self.later.at)}{when}"
         breaks = self.sizes[was].breaks if was and was != now else ()
         why = f" (what breaks of {was}: {', '.join(breaks)})" if breaks else ""
         if now is None:
@@ -50,13 +52,25 @@ class LaterSizes:
         return f"{since} {plan_text(now, self.sizes)} fits, {size.for_price}{why}."
 
 
+def later_sizes(
+    times: Iterable[Later], sizes_of: Callable[[Workload, Policy], Mapping[str, Size]]
+) -> Iterator[LaterSizes]:
+    """Yield what every plan comes to at each time, but where only a month begins and leaves it as it was."""
+    before: Mapping[str, Size] = {}
+    for then in times:
+        sizes = sizes_of(then.load, then.policy)
+        if then.changes or sizes != before:
+            yield LaterSizes(then, sizes)
+        before = sizes
+
+
 def later_sentence(later: Sequence[LaterSizes], before: Mapping[str, Size]) -> str:
     """Say what becomes of an answer with what a timeline sets; what leaves it as it is in one sentence."""
     parts, same = [], []
     for then in later:
         if sentence := then.sentence(before):
             parts.append(sentence)
-        else:
+        elif then.later.sets:
             same.append(iso(then.later.at))
         before = then.sizes
     if same:
@@ -73,9 +87,13 @@ def later_view(later: Sequence[LaterSizes]) -> View:
         rows.append(
             (
                 iso(then.later.at),
+                then.later.changes or "another month begins",
                 *(plan_text(then.plan, then.sizes) or "no plan", "–" if size is None else price),
                 ", ".join(then.sizes[then.later.load.plan].breaks) or "–",
             )
         )
-    headings = ("from", "cheapest plan", "price a month", f"what breaks of {later[0].later.load.plan}")
-    return View("Once the timeline has set something", headings, 2, tuple(rows), "Without growth.")
+    plans = {then.later.load.plan for then in later}
+    own = plans.pop() if len(plans) == 1 else "the plan it has"
+    headings = ("from", "what changes", "cheapest plan", "price a month", f"what breaks of {own}")
+    note = "Without growth, with the clients that are at work then."
+    return View("Once the timeline has set something", headings, 3, tuple(rows), note)

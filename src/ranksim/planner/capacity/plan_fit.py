@@ -30,7 +30,7 @@ from ranksim.planner.capacity.bursts import (
 from ranksim.planner.capacity.common import expect, micros
 from ranksim.planner.capacity.fit_answer import Fit, LimitUse, PlanFit
 from ranksim.planner.capacity.growth import GrownMonth, grown_domains, growth_of
-from ranksim.planner.capacity.later import LaterSizes
+from ranksim.planner.capacity.later import later_sizes
 from ranksim.planner.capacity.limits import (
     MOST,
     RATE,
@@ -127,7 +127,7 @@ def _fit(load: Workload, growth: float, path: Sequence[float], policy: Policy) -
         for name, plan in policy.catalogue.plans.items()
     }
     months = tuple(_months(load, path, _by_price(prices), policy))
-    later = tuple(LaterSizes(then, _sizes(then.load, then.policy)) for then in load.later)
+    later = tuple(later_sizes(load.times, _sizes))
     latest, under = _in_month(load, 1 + path.index(max(path)), policy) if path else (load, policy)
     load = load.in_month(1) if path else load
     now = _sizes(load, policy)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import groupby
+from itertools import dropwhile, groupby
 from pathlib import Path
 from typing import Any, get_args
 
@@ -146,7 +146,9 @@ class OwnAccount:
         assumed = self.policy.model_copy(update={"assumptions": policy.assumptions})
         load = self._counted(self.scenario.model_copy(update={"policy": assumed}))
         later = tuple(self._later(policy)) if policy.catalogue == self.policy.catalogue else ()
-        return replace(load, left_out=self.load.left_out, notes=self.notes_under(policy), later=later)
+        times = tuple(dropwhile(lambda then: not then.sets, self.states(policy))) if later else ()
+        notes, left_out = self.notes_under(policy), self.load.left_out
+        return replace(load, left_out=left_out, notes=notes, later=later, times=times)
 
     def notes_under(self, policy: Policy) -> tuple[str, ...]:
         """What to know of an answer that looks at each time, and of a policy of another catalogue at none."""
@@ -163,7 +165,7 @@ class OwnAccount:
             yield Later(at, self._month(at), sets, load, then)
 
     def states(self, policy: Policy, plan: str = "") -> Iterator[Later]:
-        """Yield its load under a policy as the scenario begins, and whenever it or the policy changes.
+        """Yield its load under a policy as the scenario begins, and when it changes or something is set.
 
         Only clients that are at work then count, on a plan, or on the one that it has then; what is set or
         bought is left out under another catalogue. What is not counted is that of the whole month.
@@ -179,17 +181,18 @@ class OwnAccount:
         months = [self.load.month(number) for number in self.load.left_out.by_month if number > 1]
         times = {self.now, *stretches, *(at for at, _ in edges), *(month[0] for month in months if month)}
         scenario, before, has = self.scenario, None, Bought(plan or self.spec.plan, self.load.add_ons)
+        under = policy
         for at in sorted(times):
             sets, scenario = stretches.get(at, ({}, scenario))
             if sets:
-                policy = counted = self._with_changes_of(scenario, policy)
+                under = counted = self._with_changes_of(scenario, policy)
             month, load = self._month(at), self._counted(_under(scenario, counted), at)
             left_out, used = self.load.left_out.in_month(month), load.used if month == 1 else None
             has = reduce(Bought.after, bought.get(at, ()), has)
             load = replace(load, left_out=left_out, used=used, plan=has.plan, add_ons=has.add_ons)
-            if (load, policy) != before:
-                yield Later(at, month, sets, load, policy, tuple(text for when, text in edges if when == at))
-            before = load, policy
+            if sets or (load, under) != before:
+                yield Later(at, month, sets, load, under, tuple(text for when, text in edges if when == at))
+            before = load, under
 
     def _stretches(self) -> Iterator[tuple[Micros, Settings, Scenario]]:
         """Yield when the timeline sets something, what that is, and the scenario as it goes on."""
@@ -419,8 +422,8 @@ class OwnAccount:
         comes_to = f"That comes to {' and '.join(amounts)} more, in the month of most; every size counts it"
         if len(left_out.by_month) > 1:
             comes_to += (
-                ", but a time of `portfolio` what is there in that month, as in its month of most, and a "
-                "month of a growth in time what it has"
+                ", but a time of `later` or `portfolio` what is there in that month, as in its month of most, "
+                "and a month of a growth in time what it has"
             )
         if changes:
             comes_to += (

@@ -225,7 +225,8 @@ class Workload:
     `name` is the account's, `plan` the one it has, `used` what it used of this month; `notes` tell what is
     not counted, and `left_out` how much that is. `now` is when the first month begins (µs), None where nobody
     says, and `anchor` what the billing months are counted from, `now` unless it is given (U51). `later` is
-    what it is once a timeline has set something.
+    what it is once a timeline has set something, whoever is at work then, and `times` what it is at each time
+    from the first of these on, with what is at work then.
     """
 
     domains: int
@@ -250,6 +251,7 @@ class Workload:
     left_out: Uncounted = field(default_factory=Uncounted)
     notes: tuple[str, ...] = ()
     later: tuple[Later, ...] = ()
+    times: tuple[Later, ...] = ()
 
     @property
     def all_starts(self) -> tuple[JobStarts, ...]:
@@ -270,10 +272,12 @@ class Workload:
 
     def over(self, spread: Micros) -> Workload:
         """The same with the starts of each occasion spread over so long (µs), but for requests in a row."""
-        later = tuple(replace(then, load=then.load.over(spread)) for then in self.later)
-        return replace(
-            self, starts=_over(self.starts, spread), left_out=_all_over(self.left_out, spread), later=later
+        later, times = (
+            tuple(replace(then, load=then.load.over(spread)) for then in thens)
+            for thens in (self.later, self.times)
         )
+        starts, left_out = _over(self.starts, spread), _all_over(self.left_out, spread)
+        return replace(self, starts=starts, left_out=left_out, later=later, times=times)
 
     def month(self, number: int) -> tuple[Micros, Micros] | None:
         """When a billing month from now on, counted from 1, begins and ends (µs); None where nobody says.
