@@ -422,8 +422,8 @@ class OwnAccount:
         comes_to = f"That comes to {' and '.join(amounts)} more, in the month of most; every size counts it"
         if len(left_out.by_month) > 1:
             comes_to += (
-                ", but a time of `later` or `portfolio` what is there in that month, as in its month of most, "
-                "and a month of a growth in time what it has"
+                ", but a time of `later` or `portfolio` what is there in that month, as in its month of most "
+                "(a month of a growth in time what it has)"
             )
         if changes:
             comes_to += (
