@@ -51,9 +51,6 @@ COLUMNS_KEY = b"ranksim_columns"  # in the metadata of a file that `columns.save
 EPOCHS = ((10**8, SECOND), (10**11, MILLISECOND), (10**14, 1))
 """From which number on, to the thousandfold, an epoch is in units of so many µs; so from 1973 to 5138."""
 
-TAKEN_BY = ", of ranksim price import and ranksim trace import"
-"""The commands that say which column is what; the others take tables with the names of `FIELDS`."""
-
 Bad: TypeAlias = Callable[[BadInput], object]
 """Takes what is wrong with a row: it raises that, or else the row is left out."""
 
@@ -104,7 +101,7 @@ class Duplicates:
                 f"Calls that say in all that is read what an earlier one says: {self.alike:,}, the first at "
                 f"{self.first_alike}; each counts, and is billed, as a call of its own, since nothing shows "
                 "whether it was made again or exported twice: in a table a request id does, "
-                f"--columns-are request_id=COLUMN{TAKEN_BY}."
+                f"--columns-are request_id=COLUMN."
             )
         return " ".join(notes)
 
@@ -179,7 +176,7 @@ def _places(
             problem = f"found {quote(', '.join(header), 200)}" if column not in header else "found several"
             raise BadInput(
                 f"{where}: expected one column {column!r}, the {field} of each call, {problem}; "
-                f"name its column: --columns-are {field}=COLUMN{TAKEN_BY}"
+                f"name its column: --columns-are {field}=COLUMN"
             )
     return {field: header.index(column) for field, column in column_of.items() if column in header}
 
@@ -361,7 +358,7 @@ def _instant(text: str) -> Micros:
                 return int(number * unit)
     raise ValueError(
         f"expected an instant such as 2026-03-01T00:00:00Z, or s, ms or µs since 1970, found {quote(text)}; "
-        f"name the column of instants: --columns-are time=COLUMN{TAKEN_BY}"
+        f"name the column of instants: --columns-are time=COLUMN"
     )
 
 

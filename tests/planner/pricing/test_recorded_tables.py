@@ -314,13 +314,34 @@ def test_wrong_tables(text: str, flags: str, message: str, tmp_path: Path) -> No
     assert not out.exists()
 
 
-def test_a_back_test_of_another_table_names_the_commands_that_map_columns(tmp_path: Path) -> None:
-    path = tmp_path / "calls.csv"
-    path.write_text("ts,account,method,path\n", encoding="utf-8")
-    words = ["price", "back-test", str(path), "--plan", "pro"]
+def test_a_back_test_maps_columns_as_an_import_does(tmp_path: Path) -> None:
+    path = EXAMPLES / "calls.csv"
+    words = ["price", "back-test", str(path), "--plan", "starter", "--plan", "pro", "--json"]
     result = CliRunner().invoke(app, words, env={"COLUMNS": "500"})
-    remedy = "--columns-are time=COLUMN, of ranksim price import and ranksim trace import"
-    assert (result.exit_code, remedy in result.stderr) == (2, True), result.stderr
+    assert (result.exit_code, "--columns-are time=COLUMN" in result.stderr) == (2, True), result.stderr
+    columns = ",".join(f"{field}={column}" for field, column in AS_NAMED.items())
+    of_table = CliRunner().invoke(app, [*words, "--columns-are", columns])
+    assert of_table.exit_code == 0, of_table.stderr
+    of_trace = CliRunner().invoke(app, [*words[:2], str(EXAMPLES / "trace.jsonl"), *words[3:]])
+    tables = [json.loads(each.stdout)["tables"] for each in (of_table, of_trace)]
+    assert tables[0]["refusals"] == tables[1]["refusals"] != []
+    assert [row["cost"] for row in tables[0]["invoices"]] == [row["cost"] for row in tables[1]["invoices"]]
+    bad = tmp_path / "calls.csv"
+    bad.write_text(HEAD + GOOD + GOOD.replace("2026-09-02", "noon"), encoding="utf-8")
+    words = ["price", "back-test", str(bad), "--plan", "pro"]
+    stopped = CliRunner().invoke(app, words, env={"COLUMNS": "500"})
+    assert (stopped.exit_code, "cannot be read with --skip-bad" in stopped.stderr) == (2, True)
+    skipped = CliRunner().invoke(app, [*words, "--skip-bad"], env={"COLUMNS": "500"}).stdout
+    assert "Not replayed: 1 in lines or rows that cannot be read." in skipped
+    assert f"The first that cannot be read is {bad}:3: time: expected an instant" in skipped
+
+
+def test_a_back_test_reads_parquet_whose_columns_are_said(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "calls.parquet", [row(who="t1"), row(who="t2", time=NOON + 1)])
+    words = ["price", "back-test", str(path), "--plan", "pro", "--json"]
+    answer = CliRunner().invoke(app, [*words, "--account-from", "who"])
+    assert answer.exit_code == 0, answer.stderr
+    assert {call["account"] for call in json.loads(answer.stdout)["tables"]["calls"]} == {"t1", "t2"}
 
 
 BAD = (
@@ -338,7 +359,7 @@ def test_rows_that_cannot_be_read_are_skipped_and_counted(
     words = ["price", "import", str(path), "--columns", str(out)]
     stopped = CliRunner().invoke(app, words, env={"COLUMNS": "500"})
     assert stopped.exit_code == 2
-    assert "; or leave out what cannot be read with `ranksim price import --skip-bad`" in stopped.stderr
+    assert "; or leave out what cannot be read with --skip-bad" in stopped.stderr
     result = CliRunner().invoke(app, [*words, "--skip-bad"])
     assert result.stdout.startswith("2 calls of 1 account"), result.output
     assert f"Left out: {count} in lines or rows that cannot be read.\nThe first that cann" in result.stdout
@@ -376,7 +397,7 @@ def test_rows_that_say_the_same_are_told_and_those_of_one_request_id_counted_onc
     alike = "Calls that say in all that is read what an earlier one says: 2, the first at calls.csv:4; each"
     result = CliRunner().invoke(app, words)
     assert f"\nNote: {alike} counts, and is billed, as" in result.stdout, result.output
-    assert "--columns-are request_id=COLUMN, of ranksim price import" in result.stdout
+    assert "--columns-are request_id=COLUMN." in result.stdout
     for recorded in (path, out):
         answer = CliRunner().invoke(app, ["price", "back-test", str(recorded), "--plan", "pro"])
         assert alike in " ".join(answer.output.split()), answer.output

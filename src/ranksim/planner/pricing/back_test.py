@@ -27,6 +27,7 @@ from ranksim.planner.pricing.catalogues import CHANGES, check_customers, selling
 from ranksim.planner.pricing.demand import Demand, demand_of
 from ranksim.planner.pricing.recorded_sides import RecordedAnswer, Side
 from ranksim.planner.pricing.recording import (
+    FIRST_BAD,
     FIRST_UNKNOWN,
     RecordedCall,
     Recording,
@@ -174,7 +175,7 @@ class BackTest(RecordedAnswer):
             recorded.unlike_note(self.unlike, seen, "status"),
             *self.unused,
             *recorded.reasons_notes("Not replayed", self.left_out),
-            *filter(None, (self.first_unknown, self.duplicates)),
+            *filter(None, (self.first_bad, self.first_unknown, self.duplicates)),
             *self.assumed,
             *self.anchored,
         )
@@ -275,6 +276,7 @@ def back_test(
         taken_over=taken_over,
         demand=demand,
         duplicates=recording.duplicates.note,
+        first_bad=recording.first_bad and f"{FIRST_BAD} {recording.first_bad}.",
         first_unknown=recording.first_unknown and f"{FIRST_UNKNOWN} {recording.first_unknown}.",
         unused=_unused(billed[0], recording),
         anchored=recorded.anchored_notes(described, recording.calls[0].at, base),

@@ -236,6 +236,9 @@ def back_test(
         typer.Option(metavar="FILE", help="Write the calls here, a line each; of columns, the customers."),
     ] = None,
     names: flags.NamesFile = None,
+    columns_are: flags.ColumnsAre = "",
+    account_from: flags.AccountFrom = "",
+    skip_bad: flags.SkipBad = False,
 ) -> flags.Answered:
     """What recorded calls would have come to under other plans: refusals call by call, and invoices.
 
@@ -251,7 +254,8 @@ def back_test(
     inputs = (recording, accounts, rules, policy, names, *(catalogue or ()))
     check_outputs((csv,), [Path(each) for each in inputs if isinstance(each, str | Path)])
     sides = partial(sides_of, plan or [], catalogue or ["illustrative"], flags.read_moves(move or ()))
-    columns = is_parquet(recording)
+    reading = flags.RecordingInput(rules, flags.read_column_names(columns_are), account_from, skip_bad)
+    columns = is_parquet(recording) and not (columns_are or account_from)
     if columns and (accounts is not None or rules is not None):
         raise BadInput(
             f"{recording}: --accounts and --map are for ranksim price import, which made these columns"
@@ -259,7 +263,7 @@ def back_test(
     if names is not None and not columns:
         raise BadInput(f"{recording}: --names goes with columns, which ranksim price import makes")
     arguments = recording, sides, policy, seed, flags.read_demand(leave_price, 0.0)
-    tested = _of_columns(*arguments, names) if columns else _of_calls(*arguments, keywords, accounts, rules)
+    tested = _of_columns(*arguments, names) if columns else _of_calls(*arguments, keywords, accounts, reading)
     if csv is not None:
         tested.save_csv(csv)
     question = f"What would the calls of {recording.name} have been answered, and billed, under other plans?"
@@ -282,14 +286,13 @@ def _of_columns(
 
 def _of_calls(
     recording: Path, sides: Sides, policy: Path | None, seed: int, demand: "Demand", keywords: int,
-    accounts: Path | None, rules: Path | None,
+    accounts: Path | None, reading: flags.RecordingInput,
 ) -> "BackTest":  # fmt: skip
     from ranksim.planner.pricing.back_test import back_test
-    from ranksim.planner.pricing.recording import read_recording, read_rules
 
     of = sides(accounts is not None)
     with show_progress("serving recorded calls") as tell:
-        calls = read_recording(recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.2))
+        calls = reading.read(recording, part(tell, 0.0, 0.2))
         return back_test(
             calls, of, accounts=accounts, policy=flags.policy_of_flag(policy), keywords=keywords, seed=seed,
             demand=demand, progress=part(tell, 0.2, 1.0),

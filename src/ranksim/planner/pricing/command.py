@@ -1,6 +1,7 @@
 """What the commands of pricing share: flags, readers of their texts, and how an answer is given."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from ranksim.planner.fleet.population import Population
     from ranksim.planner.pricing.demand import Demand
     from ranksim.planner.pricing.own_account import OwnScenario
+    from ranksim.planner.pricing.recording import Recording
     from ranksim.report.answer import ReadyAnswer
+    from ranksim.report.progress import Tell
 
 CATALOGUE_PATH = "policy.catalogue."
 """How paths of what is sold begin."""
@@ -37,8 +40,8 @@ ColumnsAre = Annotated[
     typer.Option(
         metavar="FIELD=COLUMN,…",
         help="Which column of CSV or Parquet is what: time, method, path; account, status, body, error_code, "
-        "response, key, idempotency_key, request_id, duration_s, duration_ms. Those of these names need "
-        "none.",
+        "response, key, idempotency_key, request_id, units, duration_s, duration_ms. Those of these names "
+        "need none.",
     ),
 ]
 SkipBad = Annotated[
@@ -219,6 +222,25 @@ def with_settings(
 def read_moves(texts: Sequence[str]) -> dict[str, str]:
     """Read PLAN=PLAN flags. Raises BadInput."""
     return read_pairs("--move", "PLAN=PLAN such as basic=starter", texts)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingInput:
+    """How a recording is read: rules of what its calls become, what its columns are, and what is skipped."""
+
+    rules: Path | None
+    columns_are: Mapping[str, str]
+    account_from: str
+    skip_bad: bool
+
+    def read(self, path: Path, tell: "Tell") -> "Recording":
+        """Read it, and tell how much has been read. Raises BadInput."""
+        from ranksim.planner.pricing.recording import read_recording, read_rules
+
+        return read_recording(
+            path, () if self.rules is None else read_rules(self.rules), tell, columns_are=self.columns_are,
+            account_from=self.account_from, skip_bad=self.skip_bad,
+        )  # fmt: skip
 
 
 def read_column_names(text: str) -> dict[str, str]:

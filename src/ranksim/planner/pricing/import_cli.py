@@ -11,6 +11,7 @@ from ranksim.planner.pricing.command import (
     AccountFrom,
     ColumnsAre,
     KeywordsOfDomain,
+    RecordingInput,
     SkipBad,
     read_column_names,
     rules_flag,
@@ -67,22 +68,19 @@ def import_recording(
     from ranksim.planner.pricing.columns import check_replaced, save_columns
     from ranksim.planner.pricing.importing import columns_of
     from ranksim.planner.pricing.recorded_sides import reasons_text
-    from ranksim.planner.pricing.recording import FIRST_UNKNOWN, read_recording, read_rules
+    from ranksim.planner.pricing.recording import FIRST_BAD, FIRST_UNKNOWN
     from ranksim.report import units
 
     imported("pyarrow", "columns need pyarrow", "plots")
     check_outputs((columns, names), (recording, accounts, rules))
     check_replaced(columns)
     described = {} if accounts is None else read_accounts(accounts)
-    fields = read_column_names(columns_are)
+    reading = RecordingInput(rules, read_column_names(columns_are), account_from, skip_bad)
     with show_progress("reading") as tell:
-        calls = read_recording(
-            recording, () if rules is None else read_rules(rules), part(tell, 0.0, 0.5),
-            columns_are=fields, account_from=account_from, skip_bad=skip_bad,
-        )  # fmt: skip
+        calls = reading.read(recording, part(tell, 0.0, 0.5))
         made = columns_of(calls, accounts=described, keywords=keywords, progress=part(tell, 0.5, 1.0))
         save_columns(made, columns, salt, names=names)
-    first_bad = calls.first_bad and f"The first that cannot be read is {calls.first_bad}.\n"
+    first_bad = calls.first_bad and f"{FIRST_BAD} {calls.first_bad}.\n"
     unknown = calls.first_unknown and f"{FIRST_UNKNOWN} {calls.first_unknown}.\n"
     duplicates = made.duplicates and f"Note: {made.duplicates}\n"
     print_out(

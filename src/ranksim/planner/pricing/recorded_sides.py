@@ -156,7 +156,8 @@ class RecordedAnswer(DrawnAnswer, ABC):
     what one has from the other. `unused` says which months are billed though nobody saw their use, `anchored`
     whose billing months are taken to begin with the recording, `assumed` what the cost of jobs rests on.
     `demand` says who leaves because of B's prices, `duplicates` which rows of the recording say the same,
-    `first_unknown` where the first call of an unknown operation stands.
+    `first_unknown` where the first call of an unknown operation stands, `first_bad` what is wrong with the
+    first that cannot be read.
     """
 
     kind = "price back-test"
@@ -171,6 +172,7 @@ class RecordedAnswer(DrawnAnswer, ABC):
     assumed: tuple[str, ...] = ()
     duplicates: str = ""
     first_unknown: str = ""
+    first_bad: str = ""
     demand: Demand
 
     @property

@@ -60,6 +60,7 @@ BODILESS = ("webhooks.test",)
 
 SAME_CALL = "with the request id and all values of an earlier one"
 UNKNOWN = "of an unknown operation"
+FIRST_BAD = "The first that cannot be read is"
 FIRST_UNKNOWN = f"The first {UNKNOWN} is"
 NO_ACCOUNT = "without an account"
 NO_OBJECT = "with a body that is no JSON object"
@@ -266,7 +267,7 @@ def _read(
         made.left_out[SAME_CALL] = made.duplicates.same_calls
     if not made.calls:
         why = reasons_text(dict(made.left_out.most_common(3)), "it holds none")
-        account = "say with --account-from, of ranksim price import, what names the customers"
+        account = "say with --account-from what names the customers"
         remedy = account if NO_ACCOUNT in made.left_out else "record calls of this API"
         remedy += made.first_unknown and f"; of no operation of it is {made.first_unknown}"
         remedy = made.first_bad or remedy
@@ -393,9 +394,7 @@ def _of_table(
 
 
 def _refuse(error: BadInput) -> None:
-    raise BadInput(
-        f"{error}; or leave out what cannot be read with `ranksim price import --skip-bad`"
-    ) from None
+    raise BadInput(f"{error}; or leave out what cannot be read with --skip-bad") from None
 
 
 def _of_log(
