@@ -601,5 +601,10 @@ def test_more_kinds_of_answers_than_a_few_are_counted() -> None:
         "10 op0 404 instead of 200; 9 op1 404 instead of 200; 8 op2 404 instead of 200; "
         "7 op3 404 instead of 200; 11 others."
     )
+    (one,) = unlike_rows({("jobs.create", "202", "200"): 1})
+    assert unlike_note([one], 10_579, "status") == (
+        "A answers all but 1 of 10,579 calls with the status that was recorded, the others otherwise: "
+        "1 jobs.create 200 instead of 202."
+    )
     assert unlike_note([], 5, "status") == "A answers 100 % of the calls with the status that was recorded."
     assert unlike_note([], 0, "status") == "No status was recorded of a call."

@@ -243,7 +243,11 @@ def test_columns_are_tried_under_other_plans(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--accounts", str(EXAMPLES / "accounts.yaml"), "--plan", "pro"], "--accounts and --map"),
+        (
+            ["--accounts", str(EXAMPLES / "accounts.yaml"), "--plan", "pro"],
+            "--accounts, --map and --skip-bad",
+        ),
+        (["--skip-bad", "--plan", "pro"], "--accounts, --map and --skip-bad are for ranksim price import"),
         ([], "is on; give --plan, or state it in --accounts and import again"),
     ],
 )

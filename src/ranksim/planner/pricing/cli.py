@@ -256,9 +256,10 @@ def back_test(
     sides = partial(sides_of, plan or [], catalogue or ["illustrative"], flags.read_moves(move or ()))
     reading = flags.RecordingInput(rules, flags.read_column_names(columns_are), account_from, skip_bad)
     columns = is_parquet(recording) and not (columns_are or account_from)
-    if columns and (accounts is not None or rules is not None):
+    if columns and (accounts is not None or rules is not None or skip_bad):
         raise BadInput(
-            f"{recording}: --accounts and --map are for ranksim price import, which made these columns"
+            f"{recording}: --accounts, --map and --skip-bad are for ranksim price import, which made these "
+            "columns"
         )
     if names is not None and not columns:
         raise BadInput(f"{recording}: --names goes with columns, which ranksim price import makes")

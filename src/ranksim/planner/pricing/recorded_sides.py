@@ -367,7 +367,10 @@ def unlike_note(rows: Sequence[Row], calls: int, what: str) -> str:
     if not calls:
         return f"No {what} was recorded of a call."
     others = sum(row["calls"] for row in rows)
-    note = f"A answers {units.percent(1 - others / calls)} of the calls with the {what} that was recorded"
+    share = f"{units.percent(1 - others / calls)} of the calls"
+    if rows and share.startswith("100 %"):
+        share = f"all but {others:,} of {units.many(calls, 'call')}"
+    note = f"A answers {share} with the {what} that was recorded"
     if not rows:
         return f"{note}."
     each = [
