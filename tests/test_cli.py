@@ -308,21 +308,21 @@ def test_flags_stand_in_for_the_scenario(scenario: Path) -> None:
 def test_policy_stands_in_for_that_of_the_scenario(scenario: Path, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("facts: {rates: {read: 1, write: 1, expensive: 1}}\n")
-    told = Told("run", scenario, "--policy", policy, "--out", tmp_path / "out", "--no-plots", "--no-trace")
-    assert (told.code, told.err) == (0, "")
+    invoked = Told("run", scenario, "--policy", policy, "--out", tmp_path / "out", "--no-plots", "--no-trace")
+    assert (invoked.code, invoked.err) == (0, "")
     assert f"--policy {policy}" in (tmp_path / "out" / "page.html").read_text()
     saved = json.loads((tmp_path / "out" / "scenario.json").read_text())
     assert saved["policy"]["facts"]["rates"]["read"] == 1
-    told = Told("run", scenario, "--policy", tmp_path / "none.yaml")
-    assert (told.code, told.out) == (2, "")
-    assert told.err.startswith(f"ranksim: {tmp_path / 'none.yaml'}: no such file")
+    invoked = Told("run", scenario, "--policy", tmp_path / "none.yaml")
+    assert (invoked.code, invoked.out) == (2, "")
+    assert invoked.err.startswith(f"ranksim: {tmp_path / 'none.yaml'}: no such file")
     shipped = Path(ranksim.__file__).parent / "data" / "catalogues" / "illustrative.json"
     catalogue = json.loads(shipped.read_text())
     del catalogue["plans"]["starter"]
     policy.write_text(json.dumps({"catalogue": catalogue}))
-    told = Told("run", scenario, "--policy", policy)
-    assert told.err.startswith(f"ranksim: --policy {policy}: ")
-    assert "no plan 'starter'" in told.err
+    invoked = Told("run", scenario, "--policy", policy)
+    assert invoked.err.startswith(f"ranksim: --policy {policy}: ")
+    assert "no plan 'starter'" in invoked.err
 
 
 def test_set_gives_parameters_other_values(scenario: Path, tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ def test_parquet_holds_every_table_with_times_as_times(tables: Tables, tmp_path:
             in_files(name, rows)[column] for column in plain
         ]
         for column in typed:
-            whole = [None if row[column] is None else round(row[column]) for row in rows]
-            assert table[column].cast("int64").to_pylist() == whole
+            integers = [None if row[column] is None else round(row[column]) for row in rows]
+            assert table[column].cast("int64").to_pylist() == integers
 
 
 def test_dates_and_unknown_times_are_times_in_parquet(tmp_path: Path) -> None:

@@ -353,8 +353,8 @@ def test_a_team_that_gets_a_key_and_domains_of_its_own_is_counted_from_its_month
 @pytest.mark.parametrize("which", [1, ("site2.acme.example",)])
 def test_of_fewer_domains_fewer_have_gone(which: int | tuple[str, ...]) -> None:
     removal = {"do": "remove_domains", "at": "40d", "domains": which}
-    whole = [nights(month) + nights(month, until="2026-04-10") for month in range(1, 6)]
-    expected = [4_000 * runs for runs in whole]
+    runs = [nights(month) + nights(month, until="2026-04-10") for month in range(1, 6)]
+    expected = [4_000 * count for count in runs]
     assert spent_by_month(joined(removal), 5) == expected
     assert costs(joined(removal), "1,1,1,0.5,0.5") == [*expected[:3], *(cost // 2 for cost in expected[3:])]
 
@@ -509,8 +509,8 @@ HOURS = st.sampled_from(["00:00", "03:00", "23:30"])
 WEEKDAYS = st.sampled_from(["monday", "friday", "sunday"])
 
 
-def changes(do: str, **given: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    return st.fixed_dictionaries({"do": st.just(do), "at": DATES, **given})
+def changes(do: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({"do": st.just(do), "at": DATES, **fields})
 
 
 TIMELINES = st.lists(
@@ -528,9 +528,9 @@ TIMELINES = st.lists(
 )
 
 
-def bounded(**given: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+def bounded(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
     times = {"starts": DATES, "stops": DATES}
-    return st.fixed_dictionaries({"account": st.just("acme"), **given}, optional=times).filter(
+    return st.fixed_dictionaries({"account": st.just("acme"), **fields}, optional=times).filter(
         lambda client: client.get("starts", "") < client.get("stops", "3")
     )
 

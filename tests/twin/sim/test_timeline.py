@@ -217,17 +217,17 @@ def test_what_is_set_after_a_pool_was_resized_is_held_against_what_it_was_resize
 ) -> None:
     text = "at: 1h, do: resize_pool, pool: crawl, capacity: 2"
     path = "scenario.pools.crawl.capacity"
-    given = make(text).scenario.replace(
+    scenario = make(text).scenario.replace(
         timeline=[
             {"at": "1h", "do": "resize_pool", "pool": "crawl", "capacity": 2},
             {"at": "2h", "do": "set", "path": path, "value": capacity},
         ]
     )
-    world = World(given)
+    world = World(scenario)
     world.run()
     assert world.pools["crawl"].capacity == (None if capacity == "unlimited" else capacity)
     note = f"timeline[1] (set, 2026-01-05T02:00:00Z) changes nothing: {reason}"
-    assert run(given).notes == ((note,) if reason else ())
+    assert run(scenario).notes == ((note,) if reason else ())
 
 
 @pytest.mark.parametrize(

@@ -359,18 +359,18 @@ def unlike_rows(counts: Mapping[tuple[str, str, str], int]) -> list[Row]:
     return [dict(zip(("operation", "recorded", "a"), kind, strict=True)) | {"calls": n} for kind, n in ranked]
 
 
-def unlike_note(rows: Sequence[Row], calls: int, what: str) -> str:
+def unlike_note(rows: Sequence[Row], calls: int, answer: str) -> str:
     """Say which share of the calls A answers as recorded, and the first kinds of those otherwise.
 
-    `calls` counts those whose answer was recorded, by its `what`; `rows` are of `unlike_rows`.
+    `calls` counts those whose answer was recorded, by its `answer`; `rows` are of `unlike_rows`.
     """
     if not calls:
-        return f"No {what} was recorded of a call."
+        return f"No {answer} was recorded of a call."
     others = sum(row["calls"] for row in rows)
     share = f"{units.percent(1 - others / calls)} of the calls"
     if rows and share.startswith("100 %"):
         share = f"all but {others:,} of {units.many(calls, 'call')}"
-    note = f"A answers {share} with the {what} that was recorded"
+    note = f"A answers {share} with the {answer} that was recorded"
     if not rows:
         return f"{note}."
     each = [
@@ -396,9 +396,9 @@ def reason_rows(counts: Mapping[str, int]) -> list[Row]:
     return [{"reason": reason, "calls": count} for reason, count in counts.items()]
 
 
-def reasons_notes(what: str, counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Say of what there is how much for each reason; nothing where there are none."""
-    return (f"{what}: {reasons_text(counts)}.",) if counts else ()
+def reasons_notes(heading: str, counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Say under a heading how much there is for each reason; nothing where there are none."""
+    return (f"{heading}: {reasons_text(counts)}.",) if counts else ()
 
 
 def reasons_text(counts: Mapping[str, int], nothing: str = "nothing") -> str:
