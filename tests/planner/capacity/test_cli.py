@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import ranksim as rs
 from ranksim.cli import app
 from ranksim.report import progress
 
@@ -42,6 +43,26 @@ def policy_file(tmp_path: Path) -> str:
     path = tmp_path / "policy.yaml"
     path.write_text("assumptions: {window: gcra}\n", encoding="utf-8")
     return str(path)
+
+
+def test_each_month_of_a_growth_is_as_in_python(tmp_path: Path) -> None:
+    """Two domains join on 1 April 2026 whose ranks run on Fridays: four in April, June, August and so on."""
+    account = {"plan": "pro", "portfolio": {"domains": ["old.example"], "keywords": 10}}
+    runs = {"kind": "schedule", "account": "us", "job": "rank_run", "every": "week", "weekday": "friday"}
+    joins = {"at": "2026-04-01T00:00:00Z", "do": "add_domains", "account": "us", "domains": 2}
+    world = {"scenario": 1, "start": "2026-03-01T00:00:00Z", "length": "60d", "accounts": {"us": account}}
+    file = tmp_path / "fridays.json"
+    file.write_text(json.dumps(world | {"clients": {"runs": runs}, "timeline": [joins]}))
+    growth = ",".join(["1"] * 12)
+    code, out, _ = told("fit", "--scenario", str(file), "--growth", growth, "--json")
+    assert code == 0
+    months = [row for row in json.loads(out)["tables"]["months"] if row["plan"] == "pro"]
+    fridays = [4, 4, 5, 4, 5, 4, 4, 5, 4, 4, 5, 4]  # of March 2026 and on
+    domains = [1] + [3] * 11
+    cost = [4_000 * times * each for times, each in zip(fridays, domains, strict=True)]
+    assert [row["provider_cost_uusd"] for row in months] == cost
+    python = rs.capacity.fit(file, growth=growth)
+    assert [month.sizes["pro"].cost for month in python.months] == cost
 
 
 @pytest.mark.parametrize("name", COMMANDS)

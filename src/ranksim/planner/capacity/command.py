@@ -122,11 +122,17 @@ def read_portfolio(**flags: Any) -> dict[str, Any]:
 
 
 def own_of(
-    scenario: Path | None, account: str, policy: PolicyFile, *, simulate: bool = True, **done: Any
+    scenario: Path | None,
+    account: str,
+    policy: PolicyFile,
+    *,
+    simulate: bool = True,
+    months: int = 1,
+    **done: Any,
 ) -> "tuple[OwnAccount | None, Policy]":
     """Read the account that a question starts from, None where no scenario is given, and under which policy.
 
-    What is simulated of it shows on stderr how far it is. Raises BadInput.
+    What is simulated of it, for so many `months`, shows on stderr how far it is. Raises BadInput.
     """
     from ranksim.core.contract.policy import policy_of
 
@@ -137,7 +143,7 @@ def own_of(
     from ranksim.planner.capacity.planned import OwnAccount
 
     with show_progress("simulating") if simulate else nullcontext() as tell:
-        own = OwnAccount(scenario, account, simulate=simulate, progress=tell, **done)
+        own = OwnAccount(scenario, account, simulate=simulate, progress=tell, months=months, **done)
     return own, own.policy if policy is None else policy_of(policy)
 
 

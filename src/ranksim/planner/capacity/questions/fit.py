@@ -50,10 +50,12 @@ def fit(
     """  # fmt: skip
     from ranksim.core.contract.located import Located
     from ranksim.core.contract.policy import read_catalogue
+    from ranksim.planner.capacity.growth import growth_of
     from ranksim.planner.capacity.plan_fit import fit as fitted
     from ranksim.planner.capacity.portfolio import Portfolio
 
-    own, used = own_of(scenario, account, policy, **tracked)
+    _, path = growth_of(growth)
+    own, used = own_of(scenario, account, policy, months=max(1, len(path)), **tracked)
     load = Portfolio(**tracked) if own is None else own.under
     sold = None if catalogue is None else read_catalogue(Located("--catalogue", catalogue, {}), Path())
     return fitted(load, used, growth=growth, catalogue=sold)
