@@ -216,6 +216,6 @@ def test_it_shows_how_far_it_is_with_what_it_simulates(
     code, _, err = told("fit", "--scenario", str(scenario), "--json")
     lines = re.findall(r"ranksim: simulating: ([\d.]+) %, about", err)
     assert code == 0
-    assert len(lines) == 2 * 152  # after each day of two worlds of 153 days: a month and four more
+    assert len(lines) == 2 * 153  # after each day of two worlds of 153 days: a month and four more
     assert [*map(float, lines)] == sorted(map(float, lines))
     assert float(lines[-1]) > 99
