@@ -18,6 +18,7 @@ from ranksim.planner.pricing.bills import NONE, bills
 from ranksim.planner.pricing.compare import SHOWN, compare, margin_of_b
 from ranksim.planner.pricing.demand import Demand
 from ranksim.planner.pricing.paired_metrics import METRICS, PERCENTILES
+from ranksim.planner.pricing.pareto import pareto
 from ranksim.report import units
 from ranksim.report.figure import new_figure
 
@@ -375,6 +376,20 @@ def test_who_is_newly_refused_may_leave() -> None:
     assert compared.row("customers")["b"] == 7.5
     loose = compare(population(), TIGHT, TIGHT, policy=CALENDAR, replications=2, demand=demand)
     assert loose.row("customers")["b"] == 10  # they were refused before, too
+
+
+def test_who_was_out_of_quota_and_meets_the_ceiling_now_is_newly_refused() -> None:
+    quotas = FLAT.plans["flat"].quotas
+    few = {name: quota.model_copy(update={"limit": 20}) for name, quota in quotas.items()}  # of 28 a week
+    short = catalogue({"flat": {"price": 30 * USD, "quotas": few}})
+    both = catalogue({"flat": {"price": 30 * USD, "quotas": few, "cost_ceiling": 1_500_000}}, "both")
+    arguments = {"policy": CALENDAR, "replications": 2, "demand": Demand(refused=0.25)}
+    compared = compare(population(), short, both, **arguments)
+    assert compared.row("customers")["b"] == 7.5
+    grid = {"plans.flat.cost_ceiling": ["1.5 USD"]}
+    (point,) = pareto(population(), short, grid, **arguments).points
+    assert point["margin"] == pytest.approx(compared.row("margin")["b"])
+    assert compare(population(), both, short, **arguments).row("customers")["b"] == 10
 
 
 def test_plans_whose_price_stays_keep_their_customers() -> None:

@@ -36,12 +36,12 @@ def test_what_is_assumed_is_told() -> None:
     assert demand_of(None).sentence == Demand().sentence == said
     assert Demand(price=0.4, refused=0.25).sentence == (
         "Assumed, not measured: of customers whose bill rises by a tenth 4 % leave (and as many come where "
-        "it falls), and 25 % of those newly refused something; nobody buys another plan."
+        "it falls), and 25 % of those refused in a way that they never were; nobody buys another plan."
     )
 
     assert Demand(price=2).sentence == (
         "Assumed, not measured: of customers whose bill rises by a tenth 20 % leave (and as many come where "
-        "it falls), and none of those newly refused something; nobody buys another plan."
+        "it falls), and none of those refused in a way that they never were; nobody buys another plan."
     )
 
 

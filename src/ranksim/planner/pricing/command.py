@@ -109,7 +109,7 @@ LeaveRefused = Annotated[
     typer.Option(
         metavar="SHARE",
         parser=read_ratio,
-        help="Assumed: the share that leaves of those newly refused something, such as 10%.",
+        help="Assumed: the share that leaves of those refused in a way that they never were, such as 10%.",
     ),
 ]
 Move = Annotated[

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ranksim.core.errors import BadInput
 from ranksim.planner.fleet.results import FleetResult
-from ranksim.planner.fleet.rows import Integers
+from ranksim.planner.fleet.rows import LIFTED, Integers
 from ranksim.report import units
 
 Amounts = NDArray[np.float64]
@@ -27,9 +27,9 @@ class Demand:
     """Which shares of the customers leave; neither buys another plan.
 
     `price`: the share that would leave if their bill doubled, in proportion where it rises by less, and that
-    comes where it falls; a bill of nothing does not rise. `refused`: the share that leaves of those who are
-    newly refused something. A search varies both over their ranges. Raises BadInput unless `price`, which is
-    an elasticity, is from 0 to 10 and `refused` a share.
+    comes where it falls; a bill of nothing does not rise. `refused`: the share that leaves of those who meet
+    a kind of refusal that they never met before. A search varies both over their ranges. Raises BadInput
+    unless `price`, which is an elasticity, is from 0 to 10 and `refused` a share.
     """
 
     price: float = 0.0
@@ -62,7 +62,7 @@ class Demand:
         refused = units.percent(self.refused) if self.refused else "none"
         return (
             f"Assumed, not measured: of customers whose bill rises by a tenth {dearer} leave{coming}, "
-            f"and {refused} of those newly refused something; nobody buys another plan."
+            f"and {refused} of those refused in a way that they never were; nobody buys another plan."
         )
 
     def stay(self, revenue: Charged, before: Charged, newly_refused: NDArray[np.bool_] | bool) -> Amounts:
@@ -88,7 +88,7 @@ def demand_of(demand: Demand | None, unpriced: Sequence[str] = ()) -> Demand:
 
 
 def newly_blocked(result: FleetResult, before: FleetResult) -> NDArray[np.bool_]:
-    """Return which customers another plan or add-on would have spared a refusal, and were not `before`."""
-    blocked, was = (run.accounts["upgradable"] > 0 for run in (result, before))
-    newly: NDArray[np.bool_] = blocked & ~was
+    """Return which customers meet a refusal that plans lift of a kind that they never met `before`."""
+    refused, was = (run.counts.sum(axis=1)[:, list(LIFTED)] > 0 for run in (result, before))
+    newly: NDArray[np.bool_] = (refused & ~was).any(axis=1)
     return newly

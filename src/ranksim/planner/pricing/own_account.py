@@ -144,7 +144,12 @@ class AccountRun(NamedTuple):
     @property
     def blocked(self) -> int:
         """Calls refused by what another plan or add-on can lift."""
-        return sum(self.refused[OUTCOMES[outcome]] for outcome in LIFTED)
+        return sum(self.blocked_by.values())
+
+    @property
+    def blocked_by(self) -> Counter[str]:
+        """These calls by code; a code that none has is left out."""
+        return +Counter({OUTCOMES[outcome]: self.refused[OUTCOMES[outcome]] for outcome in LIFTED})
 
 
 def own_scenario(
@@ -239,7 +244,7 @@ def share_staying(demand: Demand, paid: Sequence[int], runs: tuple[AccountRun, A
     """Return the chance that the account stays, by what it paid and was refused, and now is."""
     before, run = runs
     # Where a bill falls others would come; of one account nobody does.
-    return float(demand.stay(max(paid), paid[0], run.blocked > 0 and not before.blocked))
+    return float(demand.stay(max(paid), paid[0], bool(run.blocked_by.keys() - before.blocked_by)))
 
 
 def refuse_scenario(path: Path, instead: str) -> None:
