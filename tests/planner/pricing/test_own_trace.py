@@ -69,6 +69,25 @@ def own_test(scenario: rs.Scenario, recording: Recording) -> BackTest:
     return back_test(recording, sides, accounts=dict(scenario.accounts), policy=scenario.policy, seed=77)
 
 
+def test_what_accounts_used_when_a_run_began_counts(tmp_path: Path) -> None:
+    """Of the month 86 of 90 USD are used, and a domain was crawled six hours before."""
+    used = {"metrics": {"keyword_brief_refreshes": 45}, "spent": "86 USD"}
+    cooling = {"domain": "site1.acme.example", "spend": "crawl", "since": "2026-03-04T00:00:00Z"}
+    briefs = {"kind": "caller", "account": "acme", "mix": {"keyword_briefs.create": 1}, "every": "12h"}
+    crawls = {"kind": "schedule", "account": "acme", "job": "crawl", "every": "12h", "at": "08:00"}
+    scenario = drawn(3).replace(
+        start="2026-03-04T06:00:00Z",
+        clients={"briefs": briefs, "crawls": crawls},
+        accounts={"acme": {"plan": "pro", "used": used | {"cooldowns": [cooling]}}},
+    )
+    cost, path = run_of(scenario, tmp_path)
+    tested = own_test(scenario, read_recording(path))
+    assert [row["a"] for row in tested.calls] == [row["recorded"] for row in tested.calls]
+    assert tested.total("cost", "A") == cost - 86_000_000
+    codes = {row["recorded_code"] for row in tested.calls}
+    assert codes >= {"cost_cap_reached", "cooldown_active"}
+
+
 @pytest.mark.parametrize("number", range(8))
 def test_a_runs_own_trace_costs_what_the_run_did(number: int, tmp_path: Path) -> None:
     scenario = drawn(number)

@@ -286,9 +286,7 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
             made = _make(host, actor, operation, body)
         make_portfolio(partial(_make, host, actor), making, made)
     if spec.used is not None:
-        service.set_usage(account, spec.used.metrics, spec.used.spent, spec.used.held, now)
-        for cooling in spec.used.cooldowns:
-            service.set_cooldown(account, cooling.spend, actor.hosts[cooling.domain], cooling.since, now)
+        set_used(service, actor, spec.used, now)
     for key in spec.keys:
         domain = actor.hosts[key.domain] if key.domain is not None else None
         token = service.issue_key(account, key.name, now, domain=domain, token=key.token or "")
@@ -298,6 +296,13 @@ def open_actor(host: Host, name: str, spec: AccountSpec) -> Actor:
     if spec.status != "active":
         service.set_status(account, spec.status, now)
     return actor
+
+
+def set_used(service: Service, actor: Actor, used: UsedSpec, now: Micros) -> None:
+    """Let an account have used of its month and week what is stated, and its domains cool down."""
+    service.set_usage(actor.account, used.metrics, used.spent, used.held, now)
+    for cooling in used.cooldowns:
+        service.set_cooldown(actor.account, cooling.spend, actor.hosts[cooling.domain], cooling.since, now)
 
 
 @contextmanager

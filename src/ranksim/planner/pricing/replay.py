@@ -12,7 +12,7 @@ from typing import Self
 from pydantic import ValidationError, model_validator
 
 from ranksim.core import draws
-from ranksim.core.callers.portfolio import AccountSpec, Actor, PortfolioSpec, ScanSpec, open_actor
+from ranksim.core.callers.portfolio import AccountSpec, Actor, PortfolioSpec, ScanSpec, open_actor, set_used
 from ranksim.core.callers.recordings import IdTranslation
 from ranksim.core.callers.request_factory import Item, RequestFactory
 from ranksim.core.callers.steps import Send
@@ -182,8 +182,8 @@ def _portfolio_for(recording: Recording, account: str, keywords: int) -> Portfol
 
 class ReplayedService:
     """A service with the accounts of a recording. What they own is made long before, with all limits waived:
-    who is put on a smaller plan keeps what there is, and cannot add to it. `start` says when a larger
-    recording began, of which this one is a part.
+    who is put on a smaller plan keeps what there is, and cannot add to it. What they have used is so as the
+    recording begins; `start` says when a larger one did, of which this is a part.
     """
 
     def __init__(
@@ -216,6 +216,10 @@ class ReplayedService:
             self.actors[name] = self._open(name, specs[name])
         self._number_from(1 + max(recording.numbers.values()))
         self.service.waive((), self.now)
+        for name, spec in specs.items():
+            if spec.used is not None:
+                self._until(self.start)
+                set_used(self.service, self.actors[name], spec.used, self.start)
 
     def _number_from(self, account: int) -> None:
         """Let ids go on where those of the account of this number begin."""
@@ -223,7 +227,7 @@ class ReplayedService:
 
     def _open(self, name: str, spec: AccountSpec) -> Actor:
         anchor = self.start if spec.anchor is None else spec.anchor
-        opened = spec.model_copy(update={"keys": (), "anchor": anchor})
+        opened = spec.model_copy(update={"keys": (), "anchor": anchor, "used": None})
         actor = open_actor(self, name, opened)
         account = self.service.state.accounts[actor.account]
         for resource in RESOURCES:
