@@ -208,6 +208,11 @@ class ReplicationTally:
         if self.on_sample is not None:
             self.on_sample(now)
 
+    def note_peaks(self, now: Micros, service: Service) -> None:
+        """Look at what is used the microsecond before it resets, for the peaks alone."""
+        self._pass(now)
+        self._read(now, max(self.start, now - 1), service.state, keep=False)
+
     def reset(self, now: Micros) -> None:
         """Drop every count and sample before `now`; what is queued, open or running then stays so."""
         self._cut = DISTANT_FUTURE
@@ -385,7 +390,7 @@ class SilentTally(ReplicationTally):
 
     def _look_away(self, *happening: Any, **more: Any) -> None: ...
 
-    call = observe = attempt = pool = sample = given_up = _look_away
+    call = observe = attempt = pool = sample = note_peaks = given_up = _look_away
 
 
 def tally_of(scenario: Scenario, kind: Callable[..., Tally], **options: Any) -> Tally:

@@ -13,7 +13,7 @@ from ranksim.core.callers.network import Ways
 from ranksim.core.callers.portfolio import AccountSpec, Actor, fixed_id, open_actor
 from ranksim.core.callers.programs import Python, program_of
 from ranksim.core.callers.steps import Received, Send
-from ranksim.core.clock import Micros, iso
+from ranksim.core.clock import Micros, iso, month_end, week_end
 from ranksim.core.contract.facts import JobKind
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import Answer, Attempt, Body, Call, Reply, StartJob, Step
@@ -150,6 +150,7 @@ class World(SimpyClock):
             self.at(fork.at + 1, self._switch, fork.seed, urgent=True)
         self.at(self.end, self.finish, urgent=True)
         self._sample()
+        self._note_peaks()
         self._set_wake()
 
     def __repr__(self) -> str:
@@ -445,6 +446,17 @@ class World(SimpyClock):
         if self.tally is not None:
             self.tally.sample(self.now, self.service)
             self.after(self.scenario.sample_every, self._sample, urgent=True)
+
+    def _note_peaks(self) -> None:
+        """Let the tally look at what is used just before it resets, as each month and each week ends."""
+        if self.tally is None:
+            return
+        if self.now > self.start:
+            self.tally.note_peaks(self.now, self.service)
+        anchors = {account.books.anchor for account in self.service.state.accounts.values()}
+        resets = {month_end(anchor, self.now) for anchor in anchors}
+        resets.add(week_end(self.now, self.service.policy.assumptions.week_offset))
+        self.at(min(resets), self._note_peaks, urgent=True)
 
 
 def spec_of(scenario: Scenario, kind: Any) -> PoolSpec:
