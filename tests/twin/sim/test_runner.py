@@ -325,3 +325,31 @@ def test_what_is_spent_is_what_the_policy_counts(counts: str) -> None:
     assert spent is not None
     assert settled is not None
     assert (spent > settled) == (counts == "settled_and_reserved")
+
+
+def test_peaks_do_not_depend_on_how_often_is_sampled() -> None:
+    """Late on the last day of a month and of a week there is most, which is reset at midnight."""
+    late = {"account": "acme", "at": "23:30"}
+    scenario = Scenario.model_validate(
+        {
+            "start": "2026-03-05T00:00:00Z",
+            "length": "40d",
+            "accounts": {"acme": {"plan": "pro", "portfolio": {"domains": 2, "keywords": 100}}},
+            "policy": {"assumptions": {"month": "calendar"}},
+            "clients": {
+                "runs": {"kind": "schedule", "job": "rank_run", **late},
+                "briefs": {"kind": "brief_refresher", "keywords": 3, "every": "day", **late},
+                "sync": {"kind": "keyword_sync", "every": "day", "share": 0.1, **late},
+            },
+            "pools": {"rank_run": {"capacity": "unlimited", "duration": "1m", "failure_rate": 0}},
+        }
+    )
+    metrics = ("spend.acme.max", "meters.acme.keyword_brief_refreshes.max", "slots.acme.max_used")
+    peaks = {
+        tuple(run(scenario.replace(sample_every=every)).metric(metric).mean for metric in metrics)
+        for every in ("5m", "1h", "7h", "1d")
+    }
+    ((spent, briefs, used),) = peaks
+    cost = scenario.policy.catalogue.unit_costs
+    assert spent == 27 * (200 * cost.rank_run_page + 3 * cost.keyword_brief)  # of March; of April 13 days
+    assert (briefs, used) == (7 * 3, 200 + 27 * 20)

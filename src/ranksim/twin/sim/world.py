@@ -150,7 +150,7 @@ class World(SimpyClock):
             self.at(fork.at + 1, self._switch, fork.seed, urgent=True)
         self.at(self.end, self.finish, urgent=True)
         self._sample()
-        self._note_peaks()
+        self._await_reset()
         self._set_wake()
 
     def __repr__(self) -> str:
@@ -447,16 +447,18 @@ class World(SimpyClock):
             self.tally.sample(self.now, self.service)
             self.after(self.scenario.sample_every, self._sample, urgent=True)
 
-    def _note_peaks(self) -> None:
-        """Let the tally look at what is used just before it resets, as each month and each week ends."""
-        if self.tally is None:
-            return
-        if self.now > self.start:
-            self.tally.note_peaks(self.now, self.service)
+    def _await_reset(self) -> None:
+        """Be there when the next month or week of an account ends, in which what it used is reset."""
         anchors = {account.books.anchor for account in self.service.state.accounts.values()}
         resets = {month_end(anchor, self.now) for anchor in anchors}
         resets.add(week_end(self.now, self.service.policy.assumptions.week_offset))
         self.at(min(resets), self._note_peaks, urgent=True)
+
+    def _note_peaks(self) -> None:
+        """Let the tally look at what was used until now, when it is reset."""
+        if self.tally is not None:
+            self.tally.note_peaks(self.now, self.service)
+            self._await_reset()
 
 
 def spec_of(scenario: Scenario, kind: Any) -> PoolSpec:
