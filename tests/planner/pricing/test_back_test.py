@@ -578,7 +578,7 @@ def test_calls_that_a_answers_otherwise_are_named(tmp_path: Path) -> None:
         {"operation": "jobs.create", "recorded": "202", "a": "409 cooldown_active", "calls": 1},
     ]
     assert (
-        "A answers 33.3 % of the calls with the status that was recorded, the others otherwise: 3 "
+        "Of 6 calls whose status was recorded, A answers 33.3 % with it, the others otherwise: 3 "
         "keyword_briefs.create 201 instead of 402 quota_exhausted; 1 jobs.create 409 cooldown_active "
         "instead of 202."
     ) in tested.notes
@@ -587,8 +587,12 @@ def test_calls_that_a_answers_otherwise_are_named(tmp_path: Path) -> None:
         ("keyword_briefs", "quota_exhausted", "granted", 3),
         ("crawl", "granted", "cooldown_active", 1),
     ]
-    assert any(note.startswith("A answers 33.3 % of the calls with the outcome that") for note in fast.notes)
+    assert any(
+        note.startswith("Of 6 calls whose outcome was recorded, A answers 33.3 % with it")
+        for note in fast.notes
+    )
     for answer in (tested, fast):
+        assert "Replayed as if they had arrived: 1 without a recorded reply." in answer.notes
         (view,) = (view for view in answer.views() if view.title.startswith("Calls that A answers otherwise"))
         assert len(view.rows) == 2
 
@@ -597,14 +601,27 @@ def test_more_kinds_of_answers_than_a_few_are_counted() -> None:
     counts = {(f"op{n}", "200", "404"): 10 - n for n in range(6)}
     note = unlike_note(unlike_rows(counts), 90, "status")
     assert note == (
-        "A answers 50 % of the calls with the status that was recorded, the others otherwise: "
+        "Of 90 calls whose status was recorded, A answers 50 % with it, the others otherwise: "
         "10 op0 404 instead of 200; 9 op1 404 instead of 200; 8 op2 404 instead of 200; "
         "7 op3 404 instead of 200; 11 others."
     )
     (one,) = unlike_rows({("jobs.create", "202", "200"): 1})
     assert unlike_note([one], 10_579, "status") == (
-        "A answers all but 1 of 10,579 calls with the status that was recorded, the others otherwise: "
+        "Of 10,579 calls whose status was recorded, A answers all but 1 with it, the others otherwise: "
         "1 jobs.create 200 instead of 202."
     )
-    assert unlike_note([], 5, "status") == "A answers 100 % of the calls with the status that was recorded."
+    assert unlike_note([], 5, "status") == "Of 5 calls whose status was recorded, A answers 100 % with it."
     assert unlike_note([], 0, "status") == "No status was recorded of a call."
+
+
+def test_calls_that_never_arrived_are_not_replayed(tmp_path: Path) -> None:
+    silent: Line = {"status": None, "received": None, "error": "not sent: connection refused"}
+    never = [brief(n, effect="none", **silent) for n in range(2)]
+    refused = brief(3, status=402, effect="none", response=json.dumps({"code": "quota_exhausted"}))
+    recording = recorded(tmp_path, *never, brief(2, effect="unknown", **silent), refused)
+    tested = back_test(recording, on("starter"))
+    fast = back_test_columns(columns_of(recording), on("starter"), compiled=False)
+    assert [row["id"] for row in tested.calls] == ["x2", "x3"]
+    assert tested.left_out == fast.left_out == {"without a reply, and without effect": 2}
+    for answer in (tested, fast):
+        assert "Replayed as if they had arrived: 1 without a recorded reply." in answer.notes

@@ -169,10 +169,10 @@ class BackTest(RecordedAnswer):
     @property
     def notes(self) -> tuple[str, ...]:
         """What to know of how it was found."""
-        recorded_statuses = sum(row["recorded"] is not None for row in self.calls)
+        answered = sum(row["recorded"] is not None for row in self.calls)
         return (
             *self.described,
-            recorded.unlike_note(self.unlike, recorded_statuses, "status"),
+            *recorded.answered_notes(self.unlike, len(self.calls), answered, "status"),
             *self.unused,
             *recorded.reasons_notes("Not replayed", self.left_out),
             *filter(None, (self.first_bad, self.first_unknown, self.duplicates)),

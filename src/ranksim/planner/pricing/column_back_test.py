@@ -134,7 +134,7 @@ class ColumnBackTest(RecordedAnswer):
         failing = any(any(served.side.catalogue.job_failure_rates.values()) for served in self.served)
         return (
             *self.described,
-            recorded.unlike_note(self.unlike, self.answered, "outcome"),
+            *recorded.answered_notes(self.unlike, self.columns.calls, self.answered, "outcome"),
             *self.unused,
             *self._audits(),
             *filter(None, (self.columns.unnamed, self.duplicates)),

@@ -359,6 +359,18 @@ def unlike_rows(counts: Mapping[tuple[str, str, str], int]) -> list[Row]:
     return [dict(zip(("operation", "recorded", "a"), kind, strict=True)) | {"calls": n} for kind, n in ranked]
 
 
+def answered_notes(rows: Sequence[Row], calls: int, answered: int, answer: str) -> tuple[str, ...]:
+    """Say what A answers otherwise, and how many of the `calls` may never have arrived: they have no reply.
+
+    `answered` counts those whose answer was recorded, by its `answer`; `rows` are of `unlike_rows`.
+    """
+    silent = {"without a recorded reply": calls - answered} if calls > answered else {}
+    return (
+        unlike_note(rows, answered, answer),
+        *reasons_notes("Replayed as if they had arrived", silent),
+    )
+
+
 def unlike_note(rows: Sequence[Row], calls: int, answer: str) -> str:
     """Say which share of the calls A answers as recorded, and the first kinds of those otherwise.
 
@@ -367,10 +379,10 @@ def unlike_note(rows: Sequence[Row], calls: int, answer: str) -> str:
     if not calls:
         return f"No {answer} was recorded of a call."
     others = sum(row["calls"] for row in rows)
-    share = f"{units.percent(1 - others / calls)} of the calls"
-    if rows and share.startswith("100 %"):
-        share = f"all but {others:,} of {units.many(calls, 'call')}"
-    note = f"A answers {share} with the {answer} that was recorded"
+    share = units.percent(1 - others / calls)
+    if rows and share == "100 %":
+        share = f"all but {others:,}"
+    note = f"Of {units.many(calls, 'call')} whose {answer} was recorded, A answers {share} with it"
     if not rows:
         return f"{note}."
     each = [

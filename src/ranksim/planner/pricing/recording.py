@@ -64,6 +64,7 @@ FIRST_BAD = "The first that cannot be read is"
 FIRST_UNKNOWN = f"The first {UNKNOWN} is"
 NO_ACCOUNT = "without an account"
 NO_OBJECT = "with a body that is no JSON object"
+NO_EFFECT = "without a reply, and without effect"
 
 NUMBERS = 1 << 37
 """The least number of an account, and how many there are: so ids that begin with one are equally long."""
@@ -460,6 +461,8 @@ def _why_left_out(exchange: Exchange, operation: str, body: Any, declared: Trace
         return "without a key that the header names"
     if not exchange.account:
         return NO_ACCOUNT
+    if exchange.status is None and exchange.effect == "none":
+        return NO_EFFECT
     if OPERATIONS[operation].method in BODIES and operation not in BODILESS and body is None:
         body = NO_OBJECT if exchange.body else "without a body"
         return f"{body}, and no rule of --map gives one"
