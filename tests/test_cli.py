@@ -336,7 +336,7 @@ def test_set_gives_parameters_other_values(scenario: Path, tmp_path: Path) -> No
     told = Told("run", scenario, *of, "--out", tmp_path / "out", "--no-plots", "--no-trace")
     assert (told.code, told.err) == (0, "")
     assert "12h from 2026-03-01" in told.out
-    assert "9.00 USD invoice of a month" in told.out
+    assert "9.00 USD invoice of the last month" in told.out
     assert "--set scenario.length=12h" in (tmp_path / "out" / "page.html").read_text()
 
 

@@ -160,7 +160,7 @@ def test_tiles_are_what_the_scenario_asks_about_what_fails_first(heading: Headin
         ("8", "events meant for four", True),
         ("0", "disablings of three", True),
         ("9.44 ± 0.47 USD", "highest provider cost of a month", True),
-        ("58.00 USD", "invoice of a month", True),
+        ("58.00 USD", "invoice of the last month", True),
     ]
     assert ("74,283 ± 3,710", "calls", True) in tiles_of(heading, tables)
 

@@ -51,7 +51,7 @@ class Heading:
     `overrides` are the assumptions that differ from their default: U number, statement, value; `rests_on` are
     the rows of those that the service was asked about, and `readings` what others would make of it, where
     they were tried. `made_up` says what the answer rests on that nobody observed. `plans` is the plan that
-    each account starts with; `invoice` what all pay a month (µUSD), by these and their add-ons.
+    each account starts with; `invoice` what all pay for their last billing month (µUSD).
     Where nothing `is_drawn`, all replications are the same.
     """
 
@@ -315,7 +315,7 @@ TOTALS = {
 
 def headline_numbers(heading: Heading, tables: Tables) -> list[tuple[str, str]]:
     """Return the few numbers to see first, each with its interval, and the invoice: label and value."""
-    invoice = [] if heading.invoice is None else [("invoice of a month", units.usd(heading.invoice))]
+    invoice = [] if heading.invoice is None else [("invoice of the last month", units.usd(heading.invoice))]
     return [*((TOTALS[row["what"]], _value(row)) for row in tables.get("totals", ())), *invoice]
 
 

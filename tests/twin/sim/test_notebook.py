@@ -51,7 +51,7 @@ def test_expectations_and_summary(result: rs.Result) -> None:
     assert len(result.expectations) == 9
     assert all(one.holds for one in result.expectations)
     assert result.summary().startswith("One agency for a week\n1w from 2026-01-05T00:00:00Z, 1 account")
-    assert "129.00 USD invoice of a month" in result.summary()
+    assert "129.00 USD invoice of the last month" in result.summary()
     assert "<title>One agency for a week" in result.page(plots=False)
 
 

@@ -57,7 +57,7 @@ def heading_of(scenario: Scenario, result: Headed, command: str = "") -> Heading
         ),
         readings=result.readings,
         command=command,
-        invoice=_invoice(scenario),
+        invoice=_invoice(result),
         plans={name: account.plan for name, account in scenario.accounts.items()},
     )
 
@@ -84,9 +84,8 @@ def _judged(finding: ExpectationResult, result: Headed) -> str:
     return units.in_prose(unit_of(metric), *result.metric(metric))
 
 
-def _invoice(scenario: Scenario) -> int | None:
-    """What all pay a month, by their first plans and add-ons (µUSD); None where that is not known."""
-    catalogue = scenario.policy.catalogue
-    if not all(catalogue.knows_price_of(account.plan) for account in scenario.accounts.values()):
-        return None
-    return sum(catalogue.price_of(account.plan, account.add_ons) for account in scenario.accounts.values())
+def _invoice(result: Headed) -> int | None:
+    """What all pay for their last billing month (µUSD), a mean; None where a price is unknown."""
+    latest = [{row["account"]: row["uusd"] for row in made.invoices} for made in result.replications]
+    prices = [price for accounts in latest for price in accounts.values()]
+    return None if None in prices else sum(prices) // len(latest)
