@@ -228,6 +228,19 @@ def test_accounts_that_nothing_tells_are_asked_for_on_a_terminal(
     assert "whose key-3 is, no GET /v1/account tells" in done.output
 
 
+def test_calls_of_an_unknown_operation_are_counted(tmp_path: Path) -> None:
+    calls = ["GET,/v1/usage", "GET,/v1/domains/", "POST,/graphql", "OPTIONS,/v1/jobs", "PUT,/v1/domains"]
+    table = tmp_path / "calls.csv"
+    lines = (f"2026-03-04T10:00:0{number}Z,{call},200" for number, call in enumerate(calls))
+    table.write_text("\n".join(["time,method,path,status", *lines]))
+    trace, notes = trace_of([table], ImportOptions(one_key=True))
+    assert len(trace.exchanges) == len(calls)
+    assert "calls of an unknown operation: 2, the first GET /v1/usage" in notes
+    table.write_text("\n".join(["time,method,path,status", "2026-03-04T10:00:00Z,GET,/v1/jobs,200"]))
+    _, notes = trace_of([table], ImportOptions(one_key=True))
+    assert not any("unknown operation" in note for note in notes)
+
+
 def test_a_table_of_calls_becomes_a_trace(tmp_path: Path) -> None:
     """Columns have the names that are given; an account has a key; what is not there is not recorded."""
     table, out = tmp_path / "calls.csv", tmp_path / "trace.jsonl"

@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 from ranksim.core.clock import MILLISECOND, SECOND, Micros, instant
 from ranksim.core.errors import BadInput, one_among
 from ranksim.core.records import parsed_object, read_whole
+from ranksim.core.service.routes import offered
 from ranksim.core.tables import (
     UNNAMED_KEY,
     UNREADABLE,
@@ -86,6 +87,8 @@ class _HarReader:
     keys: dict[str, TraceKey] = field(default_factory=dict)
     unnamed: int = 0
     """Calls of which no key was recorded."""
+    unknown: list[str] = field(default_factory=list)
+    """The methods and paths of calls of no operation."""
     origins: set[str] = field(default_factory=set)
     duplicates: Duplicates = field(default_factory=Duplicates)
     unreadable: int = 0
@@ -108,6 +111,8 @@ class _HarReader:
                 continue
             self.exchanges.append(exchange.model_copy(update={"id": f"{prefix}{number}"}))
             self._learn(exchange)
+            if _is_unknown(exchange):
+                self.unknown.append(f"{exchange.method} {exchange.path}")
 
     def trace(self) -> Trace:
         """Return all that was read as a trace."""
@@ -133,6 +138,8 @@ class _HarReader:
             notes.append(f"left out: {self.unreadable:,} {UNREADABLE}")
             notes.append(f"the first that cannot be read is {self.first_bad}")
         notes += filter(None, (self.duplicates.note.removesuffix("."),))
+        if self.unknown:
+            notes.append(f"calls of an unknown operation: {len(self.unknown):,}, the first {self.unknown[0]}")
         if unknown:
             notes.append(
                 f"whose {', '.join(unknown)} is, no GET /v1/account tells; say --account {unknown[0]}=ID"
@@ -285,6 +292,12 @@ class _HarReader:
                 "response": response,
             }
         )  # fmt: skip
+
+
+def _is_unknown(call: Exchange) -> bool:
+    """Whether a call is of no operation; a CORS preflight is of any."""
+    methods, _ = offered(call.path.rpartition("/v1/")[2].rstrip("/"))
+    return call.surface == "rest" and call.method not in ("OPTIONS", *methods)
 
 
 def _headers(message: Json) -> dict[str, str]:
