@@ -504,6 +504,19 @@ def test_months_of_a_growth_are_billing_months_with_their_own_days() -> None:
     assert result.metric("refusals.slot_limit_exceeded").mean
 
 
+ONE_GOES = {"do": "remove_domains", "at": "2026-06-09T00:00:00Z", "domains": 1}
+
+
+@pytest.mark.parametrize("change", [TEN_JOIN, ONE_GOES])
+def test_what_a_timeline_adds_or_removes_costs_what_a_unit_does_then(change: dict[str, Any]) -> None:
+    path = "policy.catalogue.unit_costs.rank_run_page"
+    dearer = {"do": "set", "at": "2026-08-01T00:00:00Z", "path": path, "value": "0.0006 USD"}
+    scenario = joined(change)
+    timeline = [*scenario.model_dump(mode="json")["timeline"], dearer]
+    scenario = scenario.changed({"scenario.timeline": timeline})
+    assert costs(scenario, YEAR) == spent_by_month(scenario)
+
+
 DATES = st.dates(date(2026, 3, 2), date(2026, 7, 31)).map(lambda day: f"{day}T00:00:00Z")
 HOURS = st.sampled_from(["00:00", "03:00", "23:30"])
 WEEKDAYS = st.sampled_from(["monday", "friday", "sunday"])
@@ -538,7 +551,10 @@ def bounded(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any
 CLIENTS = st.fixed_dictionaries(
     {},
     optional={
-        "noon": bounded(kind=st.just("schedule"), job=st.just("rank_run"), at=st.just("12:00")),
+        "noon": bounded(
+            kind=st.just("schedule"), job=st.just("rank_run"), at=st.just("12:00"),
+            every=st.sampled_from(["day", "36h", "5d"]),
+        ),
         "weekly": bounded(
             kind=st.just("schedule"), job=st.just("rank_run"), every=st.just("week"), at=st.just("17:00"),
             weekday=WEEKDAYS,

@@ -69,7 +69,7 @@ def left_out_of(
     go on until each weekday has been five times in a month after the last change, and for so many billing
     `months`, counted from `anchor` (µs, U51), but for no more than a year after that change. Where nothing
     changes, 31 days or as long as the scenario lasts are looked at. Clients in Python of the user's, and what
-    the timeline sets, are in none. `tell` is told how far it is. Raises BadInput.
+    the timeline sets but unit costs, are in none. `tell` is told how far it is. Raises BadInput.
     """
     start = scenario.start
     times = sorted([*_edges(scenario, clients), *(change.at.on(start) for change in changes)])
@@ -347,7 +347,11 @@ def _unlimited(scenario: Scenario, account: str, length: Micros, *, from_now: bo
         "clients": {
             name: client for name, client in scenario.clients.items() if not isinstance(client, Python)
         },
-        "timeline": tuple(each for each in scenario.timeline if not isinstance(each, Set)),
+        "timeline": tuple(
+            each
+            for each in scenario.timeline
+            if not isinstance(each, Set) or each.path.startswith("policy.catalogue.unit_costs")
+        ),
         "expect": (),
         "sample_every": HOUR,
     }

@@ -19,7 +19,6 @@ from ranksim.core.callers.portfolio import PortfolioSpec
 from ranksim.core.callers.programs import KeywordSync, Python
 from ranksim.core.clock import (
     DAY,
-    WEEK,
     Micros,
     billing_month,
     calendar_anchor,
@@ -304,7 +303,7 @@ class OwnAccount:
                     yield PlannedWork(
                         work.operation, work.count, 1, period, work.size,
                         first, client.most(start), client.months(start, self.anchor),
-                        None if WEEK % period else (begun + first) % period, client.there(start),
+                        (begun + first) % period if client.occasions.is_even else None, client.there(start),
                     )  # fmt: skip
         for part in self.filled:
             for own in work_done(self.given, part.domains, part.keywords, part.each, part.slots):

@@ -50,7 +50,7 @@ class PlannedWork:
     `size` is what one comes to: pages, questions, or for keywords that are added slots. `first` is when in
     the present billing month the first occasion falls (µs), None where nobody says; `most` is how many
     occasions there are in all, None without end; `months` are those from now on in which there are any.
-    `phase` is when since 1970 an occasion falls (µs) of work whose periods make up a week, and `monthly` how
+    `phase` is when since 1970 an occasion falls (µs) of work that is always a period apart, and `monthly` how
     many occasions a month has by the calendar, None of a longest one; `there` is from when until when (µs)
     there are any by the calendar. Of a workload that has grown, `each` and `size` are what there is on
     average.

@@ -91,6 +91,11 @@ class Calendar(Common):
         """The longest time between two occasions (µs)."""
         return PERIODS[self.every] if isinstance(self.every, str) else self.every
 
+    @property
+    def is_even(self) -> bool:
+        """Whether any two occasions are a period apart: months differ."""
+        return self.every != "month"
+
     def phase(self, start: Micros, begun: Micros) -> Micros:
         """Return how long after `begun` the first occasion is (µs) of a client at work from `start` on."""
         if isinstance(self.every, int):  # an interval runs on from the client's own first occasion

@@ -130,6 +130,10 @@ class Occasions(Protocol):
     def period(self) -> Micros:
         """The longest time between two occasions (µs)."""
 
+    @property
+    def is_even(self) -> bool:
+        """Whether any two are a period apart."""
+
     def times(self, start: Micros, end: Micros) -> Iterator[Micros]:
         """Yield the occasions in [start, end)."""
 
