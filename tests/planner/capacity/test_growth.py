@@ -552,7 +552,7 @@ CLIENTS = st.fixed_dictionaries(
     {},
     optional={
         "noon": bounded(
-            kind=st.just("schedule"), job=st.just("rank_run"), at=st.just("12:00"),
+            kind=st.just("schedule"), job=st.just("rank_run"), at=st.just("13:17"),
             every=st.sampled_from(["day", "36h", "5d"]),
         ),
         "weekly": bounded(
