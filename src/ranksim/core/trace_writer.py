@@ -105,15 +105,15 @@ class TraceWriter:
             }
         )
 
-    def lost(self, sent: Micros, client: str, call: Call) -> None:
-        """Write a call whose reply its sender never saw."""
+    def lost(self, sent: Micros, client: str, call: Call, arrives: bool) -> None:
+        """Write a call whose reply its sender never saw; one that never `arrives` has no effect."""
         self.write(
             {
                 **self._sent(sent, None, client, call),
                 "status": None,
                 "response_headers": {},
                 "response": "",
-                "effect": "unknown",
+                "effect": "unknown" if arrives else "none",
                 "error": "no reply",
             }
         )

@@ -69,6 +69,20 @@ def own_test(scenario: rs.Scenario, recording: Recording) -> BackTest:
     return back_test(recording, sides, accounts=dict(scenario.accounts), policy=scenario.policy, seed=77)
 
 
+def test_calls_that_a_network_lost_are_not_replayed(tmp_path: Path) -> None:
+    """Requests that never arrive cost nothing; those whose reply is lost do, and are told from them."""
+    lossy = {"lost_requests": 0.3, "lost_replies": 0.3}
+    client = {"kind": "caller", "account": "acme", "mix": {"keyword_briefs.create": 1}, "every": "2h"}
+    accounts = {"acme": {"plan": "agency", "portfolio": {"domains": 1}}}
+    scenario = drawn(3).replace(accounts=accounts, clients={"briefs": client | {"network": lossy}})
+    cost, path = run_of(scenario, tmp_path)
+    tested = own_test(scenario, read_recording(path))
+    (lost,) = tested.left_out.values()
+    assert lost > 20
+    assert sum(row["recorded"] is None for row in tested.calls) > 20
+    assert tested.total("cost", "A") == cost
+
+
 def test_what_accounts_used_when_a_run_began_counts(tmp_path: Path) -> None:
     """Of the month 86 of 90 USD are used, and a domain was crawled six hours before."""
     used = {"metrics": {"keyword_brief_refreshes": 45}, "spent": "86 USD"}

@@ -44,7 +44,7 @@ class Seen:
         sent, received = at.get("sent", now), at.get("received", now)
         self.exchanges.append((sent - START, received - START, call.operation, reply.outcome))
 
-    def lost(self, sent: Micros, client: str, call: Call) -> None:
+    def lost(self, sent: Micros, client: str, call: Call, arrives: bool) -> None:
         self.lost_at.append((sent - START, call.operation))
 
     def delivery(self, *attempt: Any) -> None: ...

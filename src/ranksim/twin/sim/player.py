@@ -81,6 +81,8 @@ class Flight:
     """Whether its sender still listens."""
     lost: bool = False
     """Whether its reply never arrives."""
+    arrives: bool = True
+    """Whether it reaches the service, be it after its sender stopped listening."""
 
 
 class Player:
@@ -155,6 +157,7 @@ class Player:
         flight = Flight(ways.sent, run, send, call, clock.now)
         run.flight = flight
         way = ways.request(flight.number)
+        flight.arrives = way.arrives
         if way.arrives:
             flight.lost = send.lose or not way.answered
             clock.after(way.there, self._effect, flight, way.back)

@@ -60,8 +60,8 @@ class Recorder(Protocol):
     ) -> None:
         """Record a call and its reply, both at `now` unless it is said when it was sent and answered."""
 
-    def lost(self, sent: Micros, client: str, call: Call) -> None:
-        """Record a call whose reply its sender never saw."""
+    def lost(self, sent: Micros, client: str, call: Call, arrives: bool) -> None:
+        """Record a call whose reply its sender never saw; `arrives` says whether it reaches the service."""
 
     def delivery(self, sent: Micros, answered: Micros, attempt: Attempt, answer: Answer, acted: bool) -> None:
         """Record a webhook attempt; `acted` says whether the receiver took it in."""
@@ -253,7 +253,7 @@ class World(SimpyClock):
         if self.tally is not None:
             self.tally.unanswered(self.now, flight.run.client)
         if self.trace is not None:
-            self.trace.lost(flight.sent, flight.run.client, flight.call)
+            self.trace.lost(flight.sent, flight.run.client, flight.call, flight.arrives)
 
     def listen(self, script: str) -> str:
         """Return "": the receivers of a scenario are its own."""
