@@ -12,6 +12,7 @@ from ranksim.core.contract.located import Located
 from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.largest import Largest, largest
 from ranksim.planner.capacity.limits import SPEND, plan_limits
+from ranksim.planner.capacity.planned import workload_of
 from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.workload import MONTH
 
@@ -205,6 +206,15 @@ def test_what_is_set_back_holds_no_more() -> None:
     ceilings = [("2026-03-01T00:00:00Z", "9 USD"), ("2026-03-20T00:00:00Z", "3 USD")]
     sets = [{"at": at, "do": "set", "path": path, "value": value} for at, value in ceilings]
     assert [then.most for then in largest(crawled(timeline=sets), grow="domains").times] == [24, 72, 24, 17]
+
+
+def test_what_goes_in_the_first_month_counts_until_its_end() -> None:
+    """A domain that goes on 13 February: a time of February has to carry it whole, one of March has not."""
+    removal = {"at": "12d", "do": "remove_domains", "account": "us", "domains": 1}
+    changed = crawled(timeline=[removal])
+    left_out = workload_of(changed).left_out
+    assert (left_out.in_month(1).spent, left_out.exact[1].spent < 0) == (0, True)
+    assert left_out.in_month(2).spent < 0
 
 
 def test_a_client_that_stops_is_counted_until_then() -> None:

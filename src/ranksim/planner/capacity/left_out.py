@@ -122,14 +122,14 @@ def _months_of_most(
             first, *more = group
             most = worlds.beyond(spans[first - 1][0], spans[[first, *more][-1] - 1][1])
             still |= dict.fromkeys((first, *more), replace(most, starts=exact[first].starts))
+    around = {0: Uncounted(), **exact, **still}
     for number, (begin, _) in enumerate(spans, 1):
         if number in still:
             if number - 1 not in still:
                 yield number, still[number]
             continue
-        before = {number - 1} if changes[number][-1] > begin else ()  # else there is not a day of it
-        beside = [still[month] for month in (*before, number + 1) if month in still]
-        yield number, _largest([exact[number], *beside])
+        before = [around[number - 1]] if changes[number][-1] > begin else []  # else there is not a day of it
+        yield number, _largest([exact[number], *before, around[number + 1]])
 
 
 def _edges(scenario: Scenario, clients: Collection[str]) -> list[Micros]:
