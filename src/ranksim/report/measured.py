@@ -269,9 +269,9 @@ class MetricComparison(Sequence[Row]):
         least = -math.inf if row["unit"] == "money" else -1.0  # a margin may be a loss
         return [100 * max(least, end) for end in (change.low, change.high)]
 
-    def _not_drawn(self, shown_rows: Iterable[Row]) -> str:
+    def _not_drawn(self, drawable: Iterable[Row]) -> str:
         """Say of how many metrics that changed a figure shows nothing."""
-        drawn = list(shown_rows)
+        drawn = list(drawable)
         could = [row for row in self.changed if _has_percentage(row)]
         without, unsure = len(self.changed) - len(could), self._unsure(could) - self._unsure(drawn)
         less = len(could) - len(drawn) - unsure

@@ -34,7 +34,7 @@ SENTENCES = {
 }
 
 
-def told(*words: str, **environment: str) -> tuple[int, str, str]:
+def invoke(*words: str, **environment: str) -> tuple[int, str, str]:
     result = CliRunner().invoke(app, ["capacity", *words], env=environment)
     return result.exit_code, result.stdout, result.stderr
 
@@ -54,7 +54,7 @@ def test_each_month_of_a_growth_is_as_in_python(tmp_path: Path) -> None:
     file = tmp_path / "fridays.json"
     file.write_text(json.dumps(world | {"clients": {"runs": runs}, "timeline": [joins]}))
     growth = ",".join(["1"] * 12)
-    code, out, _ = told("fit", "--scenario", str(file), "--growth", growth, "--json")
+    code, out, _ = invoke("fit", "--scenario", str(file), "--growth", growth, "--json")
     assert code == 0
     months = [row for row in json.loads(out)["tables"]["months"] if row["plan"] == "pro"]
     fridays = [4, 4, 5, 4, 5, 4, 4, 5, 4, 4, 5, 4]  # of March 2026 and on
@@ -67,7 +67,7 @@ def test_each_month_of_a_growth_is_as_in_python(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_it_answers_in_json(name: str, tmp_path: Path) -> None:
-    code, out, err = told(name, *COMMANDS[name].split(), "--json", "--policy", policy_file(tmp_path))
+    code, out, err = invoke(name, *COMMANDS[name].split(), "--json", "--policy", policy_file(tmp_path))
     answer = json.loads(out)
     assert (code, err) == (0, "")
     assert answer["answer"].startswith(SENTENCES[name])
@@ -76,7 +76,7 @@ def test_it_answers_in_json(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_it_answers_with_a_table(name: str, tmp_path: Path) -> None:
-    code, out, err = told(name, *COMMANDS[name].split(), "--policy", policy_file(tmp_path), COLUMNS="200")
+    code, out, err = invoke(name, *COMMANDS[name].split(), "--policy", policy_file(tmp_path), COLUMNS="200")
     assert (code, err) == (0, "")
     assert out.startswith(SENTENCES[name])
     assert "───" in out
@@ -84,17 +84,17 @@ def test_it_answers_with_a_table(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["slots", "outage"])
 def test_it_simulates_beside_it_when_asked(name: str) -> None:
-    _, out, _ = told(name, *COMMANDS[name].split(), "--replications", "3", "--json")
+    _, out, _ = invoke(name, *COMMANDS[name].split(), "--replications", "3", "--json")
     row = json.loads(out)["tables"]["answer"][0]
     assert row.get("observed_used") or row["simulated"]
 
 
 def test_every_flag_has_a_variable() -> None:
     variables = {"RANKSIM_CAPACITY_SYNC_KEYWORDS": "240", "RANKSIM_CAPACITY_SYNC_JSON": "1"}
-    _, out, _ = told("sync", "--batch", "2", **variables)
+    _, out, _ = invoke("sync", "--batch", "2", **variables)
     assert json.loads(out)["answer"].startswith("120 requests")
     for name in COMMANDS:
-        _, out, _ = told(name, "--help")
+        _, out, _ = invoke(name, "--help")
         text = "".join(out.split())
         flags = [
             word for word in out.split() if word.startswith("--") and not word.startswith(("--help", "--no-"))
@@ -126,7 +126,7 @@ def test_every_flag_has_a_variable() -> None:
     ],
 )
 def test_bad_input_is_one_sentence(words: str, message: str) -> None:
-    code, out, err = told(*words.split())
+    code, out, err = invoke(*words.split())
     assert (code, out) == (2, "")
     assert err.startswith(f"ranksim: {message}")
     assert err.count("\n") == 1
@@ -140,14 +140,14 @@ def test_it_is_listed_and_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
-    _, out, _ = told("--help")
+    _, out, _ = invoke("--help")
     assert all(name in out for name in COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_it_writes_a_page_with_its_figures(name: str, tmp_path: Path) -> None:
     out = tmp_path / "answer"
-    code, said, _ = told(name, *COMMANDS[name].split(), "--out", str(out))
+    code, said, _ = invoke(name, *COMMANDS[name].split(), "--out", str(out))
     assert (code, said.rstrip().endswith(f"Written to {out}")) == (0, True)
     page = (out / "page.html").read_text(encoding="utf-8")
     plots = list((out / "plots").glob("*.png"))
@@ -163,23 +163,25 @@ def test_a_scenario_is_answered_as_flags_are(tmp_path: Path) -> None:
         "keywords: 300, scans: [{engine_devices: [a/b, a/c, a/d, a/e]}]}}}\n",
         encoding="utf-8",
     )
-    _, by_flags, _ = told("fit", *COMMANDS["fit"].split(), "--json")
-    _, by_scenario, _ = told("fit", "--scenario", str(world), "--spread", "5m", "--json")
+    _, by_flags, _ = invoke("fit", *COMMANDS["fit"].split(), "--json")
+    _, by_scenario, _ = invoke("fit", "--scenario", str(world), "--spread", "5m", "--json")
     tables = [json.loads(said)["tables"] for said in (by_scenario, by_flags)]
     read = [{row["assumption"] for row in by_name.pop("readings")} for by_name in tables]
     assert tables[0] == tables[1]
     assert read[0] == read[1] | {"U45", "U51"}  # a scenario has months of its own, and jobs that are joined
     assert any("No client of the scenario runs ranks" in note for note in json.loads(by_scenario)["notes"])
-    code, _, err = told("fit", "--scenario", str(world), "--domains", "3")
+    code, _, err = invoke("fit", "--scenario", str(world), "--domains", "3")
     assert (code, "domains: the scenario says what is tracked" in err) == (2, True)
-    code, _, err = told("fit", "--account", "acme")
+    code, _, err = invoke("fit", "--account", "acme")
     assert (code, "--account: only a scenario has accounts" in err) == (2, True)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_set_is_as_if_the_policy_said_so(name: str, tmp_path: Path) -> None:
-    by_file = told(name, *COMMANDS[name].split(), "--json", "--policy", policy_file(tmp_path))
-    assert told(name, *COMMANDS[name].split(), "--json", "--set", "policy.assumptions.window=gcra") == by_file
+    by_file = invoke(name, *COMMANDS[name].split(), "--json", "--policy", policy_file(tmp_path))
+    assert (
+        invoke(name, *COMMANDS[name].split(), "--json", "--set", "policy.assumptions.window=gcra") == by_file
+    )
 
 
 def test_set_reaches_a_scenario_its_policy_and_the_catalogue_asked_about() -> None:
@@ -191,12 +193,12 @@ def test_set_reaches_a_scenario_its_policy_and_the_catalogue_asked_about() -> No
     ]
     for plan, more in (("agency", []), ("team", ["--catalogue", "illustrative-metered"])):
         price = f"policy.catalogue.plans.{plan}.price=1 USD"
-        code, out, err = told("fit", *fewer, *more, "--set", price, "--json")
+        code, out, err = invoke("fit", *fewer, *more, "--set", price, "--json")
         answer = json.loads(out)
         assert (code, err) == (0, "")
         assert answer["metrics"][f"{plan}.plan_price"]["value"] == 1_000_000
         assert " 2 domains" in " ".join(answer["notes"])
-    assert told("sync", "--keywords", "9", "--set", "scenario.length=1d")[2].startswith(
+    assert invoke("sync", "--keywords", "9", "--set", "scenario.length=1d")[2].startswith(
         "ranksim: --set scenario.length: no parameter 'scenario.length': no input 'scenario'"
     )
 
@@ -213,7 +215,7 @@ def test_it_shows_how_far_it_is_with_what_it_simulates(
         "timeline: [{do: add_domains, at: 3d, account: acme, domains: 1}]\n",
         encoding="utf-8",
     )
-    code, _, err = told("fit", "--scenario", str(scenario), "--json")
+    code, _, err = invoke("fit", "--scenario", str(scenario), "--json")
     lines = re.findall(r"ranksim: simulating: ([\d.]+) %, about", err)
     assert code == 0
     assert len(lines) == 2 * 153  # after each day of two worlds of 153 days: a month and four more
