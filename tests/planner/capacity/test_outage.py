@@ -297,6 +297,70 @@ def test_moments_are_those_of_the_scenario() -> None:
         scenario_outage(scenario, HOUR, at="30d")
 
 
+LATER = """\
+receivers: {erp: {account: us}}
+timeline:
+  - {do: set, at: 15d, path: policy.facts.webhook_disable_after, value: 40}
+  - {do: set, at: 20d, path: scenario.receivers.erp.latency, value: 1h}
+  - {do: receiver_down, at: 21d, receiver: erp}
+"""
+DISABLES = "failed attempts in a row, of any events, disable an endpoint (S91)."
+
+
+def test_what_a_timeline_sets_of_deliveries_holds_for_outages_that_begin_then() -> None:
+    scenario = of_groups(30, clients="{" + NIGHTS + "}", more=LATER)
+    before, after = (scenario_outage(scenario, "3h", at=at) for at in ("14d30m", "15d30m"))
+    assert (before.disabled_at, before.rule) == (33 * MINUTE + 56 * SECOND, f"20 {DISABLES}")
+    assert after.rule == f"40 {DISABLES}"
+    assert after.disabled_at is not None
+    assert after.disabled_at > before.disabled_at
+    stated = of_groups(30, clients="{" + NIGHTS + "}")
+    stated = stated.replace(policy=Policy().changed({"policy.facts.webhook_disable_after": 40}))
+    assert after.expected == scenario_outage(stated, "3h", at="15d30m").expected
+    any_moment = scenario_outage(scenario, "3h")
+    assert any_moment.rule == f"20 {DISABLES} From 2026-03-16T00:00:00Z on: 40 {DISABLES}"
+    for answer in (before, after, any_moment):
+        assert answer.notes[-2:] == (
+            "The timeline sets policy.facts.webhook_disable_after at 2026-03-16T00:00:00Z: that holds for "
+            "outages that begin then or later, and one under way goes on as it began.",
+            "Receivers are taken to be healthy before and after the outage: left out is what the timeline "
+            "does to them (1 × set scenario.receivers.erp.latency, 1 × receiver_down). `ranksim run` "
+            "simulates it.",
+        )
+
+
+def test_an_outage_that_begins_when_a_disabled_endpoint_is_paused_is_refused() -> None:
+    paused = "{do: set, at: 15d, path: policy.assumptions.on_disable, value: pause}"
+    scenario = of_groups(3, clients="{" + NIGHTS + "}", more=f"timeline: [{paused}]")
+    assert scenario_outage(scenario, "3h", at="14d").rule == f"20 {DISABLES}"
+    with pytest.raises(
+        BadInput, match="on_disable: expected cancel, found pause, as of 2026-03-16T00:00:00Z"
+    ):
+        scenario_outage(scenario, "3h")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "outage --length 3h --every 45m --replications 0",
+        "sync",
+        "slots --adds 1",
+        "workers --jobs crawl=40 --over 1h --replications 0",
+    ],
+)
+def test_what_is_about_the_time_before_a_timeline_sets_something_says_so(words: str, tmp_path: Path) -> None:
+    file = tmp_path / "groups.yaml"
+    file.write_text(
+        "start: 2026-03-01T00:00:00Z\nlength: 30d\n"
+        "accounts: {us: {plan: pro, portfolio: {domains: 1, keywords: 10}}}\n"
+        "timeline: [{do: set, at: 15d, path: policy.facts.webhook_disable_after, value: 40}]\n"
+    )
+    answered = CliRunner().invoke(cli.app, ["capacity", *words.split(), "--scenario", str(file)])
+    assert answered.exit_code == 0, answered.output
+    sets = "The timeline sets policy.facts.webhook_disable_after: this is about what holds before."
+    assert sets in " ".join(answered.output.split())
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -261,7 +261,13 @@ def test_workers_of_a_scenario_say_of_which_jobs() -> None:
     assert {text.get_text() for text in answer.kinds[0].plot().texts} == {"target", "simulated"}
     pool = {"at": "1h", "do": "set", "path": "scenario.pools.rank_run.capacity", "value": 1}
     later = workers_of_scenario(rs.Scenario.parse(TWO_NIGHTS).replace(timeline=[pool]), replications=2)
-    assert later.notes == (*answer.notes, "Left out is what the timeline changes of pools.")
+    left_out = "Left out is what the timeline changes of pools: "
+    assert later.notes == (*answer.notes, f"{left_out}1 × set scenario.pools.rank_run.capacity.")
+    slow = {"at": "1h", "do": "set", "path": "policy.catalogue.job_durations.rank_run", "value": "9h"}
+    sized = {"at": "1h", "do": "resize_pool", "pool": "rank_run", "capacity": 1}
+    scenario = rs.Scenario.parse(TWO_NIGHTS).replace(timeline=[slow, sized, sized])
+    counted = f"{left_out}1 × set policy.catalogue.job_durations.rank_run, 2 × resize_pool."
+    assert workers_of_scenario(scenario, replications=2).notes[-1] == counted
     idle = rs.Scenario.parse(TWO_NIGHTS).model_copy(update={"clients": {}})
     with pytest.raises(BadInput, match="no client of it starts a job; say with --jobs"):
         workers_of_scenario(idle)

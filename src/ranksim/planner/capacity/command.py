@@ -147,6 +147,11 @@ def own_of(
     return own, own.policy if policy is None else policy_of(policy)
 
 
+def notes_of_time(own: "OwnAccount | None") -> tuple[str, ...]:
+    """Return the note, if any, that an answer is about the time before the timeline sets something."""
+    return () if own is None else own.notes[len(own.load.notes) :]
+
+
 def wanted(flag: str, value: T | None) -> T:
     """Return what a flag says, or a scenario in its place. Raises BadInput where neither does."""
     if value is None:

@@ -186,7 +186,8 @@ class OutageCost(ReadyAnswer):
     """The answer: the expected outcome, and that of simulated worlds, by name, where there were any.
 
     `curve` is the chance that the endpoint is disabled by a time since the beginning of the outage (µs), and
-    `extremes` tell how far outages differ by when they begin, and `assumed` is what a scenario does not say.
+    `extremes` tell how far outages differ by when they begin, and `assumed` is what a scenario does not say,
+    and what of its timeline is left out.
     `disabled_at` is when that is (µs since the beginning), where it is the same in every outage looked at;
     `rule` says in a sentence what disables it.
     """
@@ -245,7 +246,8 @@ class OutageCost(ReadyAnswer):
         """What to know of the numbers."""
         outage = self.outage
         if isinstance(outage, Outage):
-            return ("Means are over outages that begin at any moment.", AFTERWARDS, self.rule)
+            means = "Means are over outages that begin at any moment."
+            return (means, AFTERWARDS, self.rule, *self.assumed)
         return (
             f"Events are the ends of all jobs of account {outage.account}, as scenario {outage.scenario} has "
             f"them in time; the outage begins {outage.begins}.",

@@ -7,13 +7,14 @@ one moment, or from many.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Generator, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from ranksim.planner.capacity.common import (
 )
 from ranksim.planner.capacity.outage import (
     MANY,
+    Attempts,
     Extremes,
     Failure,
     Outage,
@@ -51,7 +53,9 @@ from ranksim.twin.sim.receivers import SimulatedReceiver
 from ranksim.twin.sim.runner import replication_seed, run
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.scenario_fields import scenario_notes
+from ranksim.twin.sim.settings import after, in_order
 from ranksim.twin.sim.statistics import SilentTally
+from ranksim.twin.sim.timeline import OfReceiver, behaviour_of, counted_actions
 from ranksim.twin.sim.world import World
 
 PROMPT = Distribution(kind="constant", durations=(0,))
@@ -176,23 +180,23 @@ def scenario_outage(
     """Compute what an outage of so long (µs, or text) costs an account, the only one unless it is named.
 
     It begins `at` a moment ("2d1h" after the scenario's start, or an instant), or at any moment of the
-    scenario, over which means are taken. Where no client of the account starts jobs, its ranks are taken to
-    be run daily. Raises BadInput.
+    scenario, over which means are taken. What the timeline sets of deliveries by then holds; what it does to
+    receivers is left out. Where no client of the account starts jobs, its ranks are taken to be run daily.
+    Raises BadInput.
     """
     scenario = scenario_of(scenario)
     name, lasts = name_of_account(scenario, account), micros("length", length)
     if policy is not None:
         scenario = scenario.replace(policy=policy_of(policy))
-    check_cancels(scenario.policy)
-    attempts = attempts_of(scenario.policy, failure)
     begins = None if at is None else _moment(at).on(scenario.start)
     if begins is not None and not scenario.start <= begins < scenario.end:
         span = f"from {iso(scenario.start)} until before {iso(scenario.end)}"
         raise BadInput(f"at: expected a moment {span}, found {iso(begins)}")
     outage = ScenarioOutage(scenario.name, name, scenario.start, scenario.length, lasts, failure, begins)
-    notes: tuple[str, ...] = ()
+    stages, notes = _stages(scenario, begins, failure), tuple(_of_timeline(scenario, name))
     if not starts_jobs(scenario, name):
-        scenario, notes = with_rank_runs(scenario, name)
+        scenario, runs = with_rank_runs(scenario, name)
+        notes = (*runs, *notes)
     with noted("running the scenario", progress):
         ended = _ended(scenario, name, lasts, replication_seed(seed, 0))
     starts = [] if begins is None else [begins]
@@ -205,6 +209,7 @@ def scenario_outage(
             ended[bisect_left(ended, start) : bisect_left(ended, start + lasts)], dtype=np.float64
         )
         expect(len(came) <= MANY, "length", f"at most {MANY:,} events in the outage", f"{len(came):,}")
+        attempts = stages[bisect_right(stages, start, key=attrgetter("since")) - 1].attempts
         outages.append(followed(came - start, lasts, attempts, failure) if len(came) else NOTHING)
     extremes = None
     if begins is None:
@@ -214,7 +219,73 @@ def scenario_outage(
         extremes = Extremes(quiet, most, starts[losses.index(most)])
     expected, curve, disabled_at = averaged(outages, lasts)
     assumed = (*scenario_notes(scenario), *notes)
-    return OutageCost(outage, expected, curve, {}, extremes, assumed, disabled_at, attempts.rule)
+    return OutageCost(outage, expected, curve, {}, extremes, assumed, disabled_at, _rule(stages))
+
+
+class _Stage(NamedTuple):
+    """How what fails in an outage that begins `since` an instant (µs) or later is attempted again."""
+
+    since: Micros
+    attempts: Attempts
+
+
+def _stages(scenario: Scenario, begins: Micros | None, failure: Failure) -> list[_Stage]:
+    """Return the stages in which outages begin, as the timeline sets them. Raises BadInput."""
+    first, last = (scenario.start, scenario.end - 1) if begins is None else (begins, begins)
+    policies = {scenario.start: scenario.policy}
+    for _, action in in_order(scenario):
+        scenario = after(scenario, action)
+        policies[action.at.on(scenario.start)] = scenario.policy
+    instants = [at for at in policies if at <= last]
+    stages = list[_Stage]()
+    for at in instants[bisect_right(instants, first) - 1 :]:
+        try:
+            check_cancels(policies[at])
+            attempts = attempts_of(policies[at], failure)
+        except BadInput as error:
+            raise BadInput(f"{error}" if at == scenario.start else f"{error}, as of {iso(at)}") from None
+        if not stages or stages[-1].attempts != attempts:
+            stages.append(_Stage(at, attempts))
+    return stages
+
+
+def _rule(stages: Sequence[_Stage]) -> str:
+    """Say what disables an endpoint, and from when on it is something else."""
+    first, *later = stages
+    rules = [first.attempts.rule]
+    for before, stage in zip(stages, later, strict=False):
+        if stage.attempts.rule != before.attempts.rule:
+            rules.append(f"From {iso(stage.since)} on: {stage.attempts.rule}")
+    return " ".join(rules)
+
+
+OF_DELIVERIES = (
+    "policy.facts.webhook_",
+    *(f"policy.assumptions.{name}" for name in ("retry_", "failure_counted", "on_disable")),
+)
+"""How paths begin that lead to how deliveries are attempted."""
+
+
+def _of_timeline(scenario: Scenario, account: str) -> Iterator[str]:
+    """Yield what an outage has of the timeline beside the jobs of the run, and what it leaves out."""
+    sets = [action for _, action in in_order(scenario) if action.path.startswith(OF_DELIVERIES)]
+    if sets:
+        texts = (f"{action.path} at {iso(action.at.on(scenario.start))}" for action in sets)
+        yield (
+            f"The timeline sets {', '.join(texts)}: that holds for outages that begin then or later, and one "
+            "under way goes on as it began."
+        )
+    names = {name for name, receiver in scenario.receivers.items() if receiver.account == account}
+    left_out = [
+        action
+        for action in scenario.timeline
+        if (action.receiver if isinstance(action, OfReceiver) else behaviour_of(action)) in names
+    ]
+    if left_out:
+        yield (
+            "Receivers are taken to be healthy before and after the outage: left out is what the timeline "
+            f"does to them ({counted_actions(left_out)}). `ranksim run` simulates it."
+        )
 
 
 def _moment(at: Moment | str) -> Moment:

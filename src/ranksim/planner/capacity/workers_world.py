@@ -26,7 +26,7 @@ from ranksim.report.readings import under_readings
 from ranksim.twin.sim.runner import replication_seed
 from ranksim.twin.sim.scenario import Scenario
 from ranksim.twin.sim.scenario_fields import scenario_notes
-from ranksim.twin.sim.timeline import Action, ResizePool, Set
+from ranksim.twin.sim.timeline import Action, ResizePool, Set, counted_actions
 from ranksim.twin.sim.world import World, spec_of
 
 Jobs = dict[str, list[tuple[Micros, StartJob]]]
@@ -68,6 +68,11 @@ def _of_pools(action: Action) -> bool:
     )
 
 
+def _of_durations(action: Action) -> bool:
+    """Return whether an action sets how long jobs take where a pool does not say it."""
+    return isinstance(action, Set) and action.path.startswith("policy.catalogue.job_durations")
+
+
 def workers_of_scenario(
     scenario: Scenario | str | Path,
     *,
@@ -96,9 +101,9 @@ def workers_of_scenario(
         "The share is that of all these jobs together, not of each night's. A job waits from when it is "
         "queued on, so after what the rate limit puts off."
     )
-    left_out = "Left out is what the timeline changes of pools."
     notes = (*scenario_notes(scenario), note)
-    notes += (left_out,) if any(map(_of_pools, scenario.timeline)) else ()
+    if left_out := [each for each in scenario.timeline if _of_pools(each) or _of_durations(each)]:
+        notes += (f"Left out is what the timeline changes of pools: {counted_actions(left_out)}.",)
     seeds = [replication_seed(seed, index) for index in range(replications)]
     answers: list[tuple[Sequence[Jobs], WorkersNeeded]] = []
     with noted("simulating", progress) as tell:

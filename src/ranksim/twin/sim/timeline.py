@@ -1,5 +1,6 @@
 """What happens to a world from outside its clients: plan changes, outages, resized pools and the like."""
 
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from typing import Annotated, Any, Literal, Protocol, assert_never
@@ -305,6 +306,12 @@ def behaviour_of(action: Action) -> str:
         return action.receiver
     path = parts_of(action.path) if isinstance(action, Set) else ()
     return str(path[2]) if path[:2] == ("scenario", "receivers") else ""
+
+
+def counted_actions(actions: Iterable[Action]) -> str:
+    """Return how many of each kind there are, and the paths of what is set: "2 × resize_pool, 1 × set …"."""
+    names = (f"set {action.path}" if isinstance(action, Set) else action.do for action in actions)
+    return ", ".join(f"{count:,} × {name}" for name, count in Counter(names).items())
 
 
 def removed_hosts(action: RemoveDomains, hosts: Iterable[str]) -> list[str]:

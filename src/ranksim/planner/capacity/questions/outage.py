@@ -1,11 +1,12 @@
 """What an outage of a receiver loses, doubles and disables."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from ranksim.core.errors import BadInput
-from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, own_of, wanted
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, notes_of_time, own_of, wanted
 from ranksim.planner.question import AccountName, Seed
 from ranksim.report.progress import show_progress
 
@@ -63,20 +64,22 @@ def outage(
     from ranksim.planner.capacity.outage_world import scenario_outage, simulate_outage
 
     lasts, fails = micros("--length", length), cast("Failure", failure)
-    own = scenario if every is None else None
-    _check_flags(own is not None, at, together, law, replications)
+    file = scenario if every is None else None
+    _check_flags(file is not None, at, together, law, replications)
     with show_progress("simulating") as tell:
-        if own is not None:
+        if file is not None:
             return scenario_outage(
-                own, lasts, account=account, at=at, failure=fails, policy=policy, seed=seed, progress=tell
+                file, lasts, account=account, at=at, failure=fails, policy=policy, seed=seed, progress=tell
             )
-        _, used = own_of(scenario, account, policy, simulate=False)
+        own, used = own_of(scenario, account, policy, simulate=False)
         gap, when = micros("--every", wanted("every", every)), cast("Law", law or "poisson")
         met = Outage(lasts, gap, together or 1, when, fails)
         number = 100 if replications is None else replications
         if not number:
-            return outage_cost(met, used)
-        return simulate_outage(met, used, replications=number, seed=seed, progress=tell)
+            answer = outage_cost(met, used)
+        else:
+            answer = simulate_outage(met, used, replications=number, seed=seed, progress=tell)
+        return replace(answer, assumed=notes_of_time(own))
 
 
 def _check_flags(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, own_of, wanted
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, notes_of_time, own_of, wanted
 from ranksim.planner.question import AccountName, Seed
 from ranksim.report.progress import show_progress
 from ranksim.report.terminal import plan_names
@@ -71,7 +71,7 @@ def slots(
         others = list(slot_changes(own, max(first, own.now), first + days * DAY + MONTH))
         plan = plan or own.plan.name
         keywords, beside, pairings, geographies, notes = _tracked(own, keywords, pairings, geographies)
-        notes += (*own.left_out_notes, *scenario_notes(own.scenario))
+        notes += (*own.left_out_notes, *notes_of_time(own), *scenario_notes(own.scenario))
     words = wanted("keywords", keywords)
     churn = Churn(words, pairings or 1, geographies or 1, adds, removals, cast("Law", law), held, beside)
     most = plan_named(used, plan or "pro").slot_limit if limit is None else limit

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, own_of, wanted
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, notes_of_time, own_of, wanted
 from ranksim.planner.question import AccountName
 
 if TYPE_CHECKING:
@@ -74,4 +74,5 @@ def sync(
         return answer
     whose = () if occasion is None else (occasion.sentence,)
     room = own.room_for_words(slots_to_come(own))
-    return replace(answer, remarks=(*whose, room, *own.left_out_notes, *scenario_notes(own.scenario)))
+    notes = (*own.left_out_notes, *notes_of_time(own), *scenario_notes(own.scenario))
+    return replace(answer, remarks=(*whose, room, *notes))

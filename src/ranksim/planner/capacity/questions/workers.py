@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ranksim.core.errors import BadInput, listed
-from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, counts, own_of, wanted
+from ranksim.planner.capacity.command import PolicyFile, ScenarioFile, counts, notes_of_time, own_of, wanted
 from ranksim.planner.question import AccountName, Seed
 from ranksim.report.progress import show_progress
 
@@ -67,7 +67,7 @@ def workers(
             )  # fmt: skip
         expect(not assumptions, "--assumptions", "a scenario whose own jobs are simulated", "a peak")
         own, used = own_of(scenario, account, policy, simulate=False)
-        notes: tuple[str, ...] = ()
+        notes = notes_of_time(own)
         if own is not None and not jobs:  # they come at once, as `fit` takes what nobody says
             over, notes = over or "0s", own.notes
         started = _jobs(jobs) if jobs else None if own is None else own.jobs()
