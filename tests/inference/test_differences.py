@@ -15,7 +15,7 @@ from ranksim.inference.shares import unseen
 
 from .covering import covering
 
-NOTHING = PairedDifference(None, None, None, None, None, None, None, None, 0)
+NOTHING = PairedDifference(None, None, None, None, None, None, None, None, 0, 0, False)
 
 
 def test_amounts_have_students_interval_of_their_pairs() -> None:
@@ -56,6 +56,40 @@ def test_what_differs_by_the_same_in_all_pairs_has_no_interval_whatever_it_is(ki
     first, second = ([(n + i) / scale for i in range(5)] for n in (900, 748))
     answer = compared(MetricSample(kind, second, trials), MetricSample(kind, first, trials))
     assert (answer.difference, answer.low, answer.high) == (pytest.approx(-152 / scale), None, None)
+
+
+def mean_pairs(*differences: float, drawn: bool = True) -> PairedDifference:
+    """What pairs with these differences show."""
+    nothing = [0.0] * len(differences)
+    return compared(
+        MetricSample("mean", differences, drawn=drawn), MetricSample("mean", nothing, drawn=drawn)
+    )
+
+
+def test_a_difference_is_sure_by_its_interval_or_by_the_signs_of_its_pairs() -> None:
+    for count, sure in ((5, False), (6, True)):
+        far = mean_pairs(*[1.0] * (count - 1), 40.0)
+        assert far.low is not None
+        assert far.low < 0  # else the interval alone would decide
+        assert (far.agreeing, far.sure) == (count, sure)
+        assert mean_pairs(*[-1.0] * (count - 1), -40.0).sure == sure
+    assert mean_pairs(9.0, 10.0, 11.0).sure
+    for unlike in ((1.0,) * 7 + (40.0, -0.5), (1.0,) * 7 + (40.0, 0.0)):
+        assert (mean_pairs(*unlike).agreeing, mean_pairs(*unlike).sure) == (8, False)
+    others = MetricSample("mean", [0.0] * 6)
+    for level, sure in ((0.96, True), (0.97, False)):
+        assert compared(MetricSample("mean", [1.0] * 5 + [40.0]), others, level).sure == sure
+
+
+def test_what_differs_by_the_same_in_several_pairs_is_sure_and_a_single_pair_where_nothing_is_drawn() -> None:
+    assert mean_pairs(3.0, 3.0)[3:5] == (None, None)
+    assert mean_pairs(3.0, 3.0)[-3:] == (2, 2, True)
+    thirds = mean_pairs(0.1 + 0.2, 0.3, 0.3)  # the same but for rounding
+    assert (thirds.low, thirds.high, thirds.sure) == (None, None, True)
+    assert mean_pairs(3.0)[-3:] == (1, 1, False)
+    assert mean_pairs(3.0, 3.0, drawn=False)[-3:] == (1, 1, True)
+    assert not mean_pairs(0.0, 0.0).sure
+    assert not mean_pairs(0.0, drawn=False).sure
 
 
 def test_counts_that_differ_much_have_students_interval() -> None:

@@ -16,6 +16,12 @@ that cannot be is moved to one that can.
 All assume independent pairs. A difference that is the same in every pair, and not 0, has no interval, be it
 of counts or of money: by how much other pairs would differ is not in the data. Counts that are equal in every
 pair are taken to differ, if ever, by one at a time, and amounts that are have no interval.
+
+Whether A and B surely differ is decided by `compared` alone. They do, if by more than 0, where nothing is
+drawn; by the same in every pair of two or more, which is a fact of these; where the interval excludes 0; and
+where so many pairs all differ the same way as chance would lead to in at most 1 - level of cases: 6 at 95 %.
+Source of this sign test: W. J. Dixon and A. M. Mood, "The statistical sign test", Journal of the American
+Statistical Association 41, 1946, p. 557-566.
 """
 
 import math
@@ -33,7 +39,8 @@ from ranksim.inference.means import estimate
 class PairedDifference(NamedTuple):
     """B minus A: both means, the difference and the gain with their intervals, and how many pairs.
 
-    All but `pairs` is None of nothing; see `gains` for what a gain is, None where differences do not vary.
+    `agreeing` is in how many pairs the difference has its sign, and `sure` whether the two surely
+    differ. Numbers of nothing are None; see `gains` for what a gain is, None where differences do not vary.
     """
 
     a: float | None
@@ -45,32 +52,47 @@ class PairedDifference(NamedTuple):
     gain_low: float | None
     gain_high: float | None
     pairs: int
+    agreeing: int
+    sure: bool
 
 
 def compared(b: MetricSample, a: MetricSample, level: float = LEVEL) -> PairedDifference:
     """Compare a metric of B with A's; replications where either has no value are left out."""
-    if not b.drawn and not a.drawn:
+    drawn = b.drawn or a.drawn
+    if not drawn:
         b, a = b.first(), a.first()
     b, a = _paired(b, a)
     if not b.values:
-        return PairedDifference(None, None, None, None, None, None, None, None, 0)
+        return PairedDifference(None, None, None, None, None, None, None, None, 0, 0, False)
     values, others = b.observed, a.observed
+    pairs = [value - other for value, other in zip(values, others, strict=True)]
     if b.kind == "share" and b.trials is not None and a.trials is not None:
         difference = _shares(*b.hits, *a.hits, level)
     else:
-        pairs = [value - other for value, other in zip(values, others, strict=True)]
         of_pairs = MetricSample("mean", pairs)
         difference = excess(pairs, level) if b.kind == "count" else interval(of_pairs, level)
     of_b, of_a = interval(b, level), interval(a, level)
-    won = estimate_gain(values, others, level)
-    return PairedDifference(of_a.mean, of_b.mean, *_possible(difference, of_b, of_a), *won, len(values))
+    apart = _possible(difference, of_b, of_a)
+    agreeing = sum(pair * (apart.mean or 0.0) > 0 for pair in pairs)
+    return PairedDifference(
+        *(of_a.mean, of_b.mean, *apart, *estimate_gain(values, others, level), len(pairs), agreeing),
+        bool(apart.mean) and (not drawn or _is_no_chance(apart, len(pairs), agreeing, level)),
+    )
+
+
+def _is_no_chance(difference: Estimate, pairs: int, agreeing: int, level: float) -> bool:
+    """Whether a drawn difference is no chance; of two pairs or more only equal ones have no interval."""
+    if difference.low is None or difference.high is None:
+        return pairs > 1
+    apart = not difference.low <= 0 <= difference.high
+    return apart or (agreeing == pairs and 2.0 ** (1 - pairs) <= 1 - level)
 
 
 def _possible(difference: Estimate, b: Estimate, a: Estimate) -> Estimate:
     """A difference without what the intervals of both sides leave no room for."""
     mean, low, high = difference
-    if low is None or high is None:
-        return difference
+    if low is None or high is None or math.isclose(low, high):  # the same in all pairs, but for rounding
+        return Estimate(mean, None, None)
     (b_low, b_high), (a_low, a_high) = _ends(b), _ends(a)
     return Estimate(mean, max(low, b_low - a_high), min(high, b_high - a_low))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
@@ -88,14 +87,9 @@ OF_METRIC, OF_DIFFERENCE = ("a", "b"), ("difference", "low", "high")
 
 COLUMNS = (
     *("metric", "unit", "difference_unit", *OF_METRIC, *OF_DIFFERENCE),
-    *("gain", "gain_low", "gain_high", "pairs"),
+    *("gain", "gain_low", "gain_high", "pairs", "agreeing", "sure"),
 )
 """Of a comparison of no metrics; that of points of a study has others, too."""
-
-
-EQUAL, CHANCE = 1, 2
-DOUBTS = {EQUAL: "by the same in all pairs, which is not sure", CHANCE: "perhaps by chance"}
-"""Why a change is not sure, in words: differences are equal, or their interval holds 0; one pair has none."""
 
 
 class MetricComparison(Sequence[Row]):
@@ -105,10 +99,8 @@ class MetricComparison(Sequence[Row]):
     what changed most. Where several say the same one is shown, and the others are named: those whose means
     and differences are the same, and shares that fall to 0 with what they are shares of. Durations of rows
     are µs, money µUSD.
-    `drawn` names metrics on which chance bears: one pair of these, or several that differ by the same, have
-    no interval, so that nobody can tell by how much others would differ. `differing` says what tells two of
-    one name apart. `changes` are metrics' changes as shares of A, with their intervals, for the figure.
-    `goals` are the metrics that are expected or sought.
+    `differing` says what tells two of one name apart. `changes` are metrics' changes as shares of A, with
+    their intervals, for the figure. `goals` are the metrics that are expected or sought.
     """
 
     def __init__(
@@ -117,7 +109,6 @@ class MetricComparison(Sequence[Row]):
         b: str,
         rows: Iterable[Row],
         remarks: Iterable[str] = (),
-        drawn: Collection[str] = (),
         differing: str = "",
         changes: Mapping[str, Estimate] = MappingProxyType({}),
         goals: Collection[str] = (),
@@ -126,7 +117,6 @@ class MetricComparison(Sequence[Row]):
         self.b = b
         self.rows = tuple(rows)
         self.remarks = tuple(remarks)
-        self._drawn = frozenset(drawn)
         self._differing = differing
         self._changes = changes
         self._goals = frozenset(goals)
@@ -138,7 +128,7 @@ class MetricComparison(Sequence[Row]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many metrics changed, and how many of them perhaps by chance; how they were compared."""
+        """How many metrics changed, by the same in all pairs or perhaps by chance; how they were compared."""
         return f"{self._counts().capitalize()}.", *self.remarks
 
     @property
@@ -168,20 +158,13 @@ class MetricComparison(Sequence[Row]):
         return fragment(self._title(), self.notes, self._views())
 
     def _counts(self) -> str:
-        counts = Counter(map(self._doubt, self.changed))
-        parts = [
-            f"{units.count(counts[doubt])} of them {words}"
-            for doubt, words in DOUBTS.items()
-            if counts[doubt]
-        ]
+        counts = {
+            "by the same in all pairs": sum(map(_is_same, self.changed)),
+            "perhaps by chance": _unsure(self.changed),
+        }
+        parts = [f"{units.count(number)} of them {how}" for how, number in counts.items() if number]
         changed = f"{units.many(len(self.changed), 'metric')} of {units.count(len(self.rows))} changed"
         return ", ".join((changed, *parts))
-
-    def _doubt(self, row: Row) -> int:
-        """How unsure a change is: 0 where it is sure, else a key of `DOUBTS`."""
-        if row["low"] is None or math.isclose(row["low"], row["high"]):
-            return 0 if row["metric"] not in self._drawn else CHANCE if row["pairs"] == 1 else EQUAL
-        return CHANCE if row["low"] <= 0 <= row["high"] else 0
 
     def page(self, plots: bool = True) -> str:
         """Return an HTML page: what changed, drawn unless without `plots`, and how much perhaps by chance.
@@ -215,25 +198,19 @@ class MetricComparison(Sequence[Row]):
                 f"{row['metric']}{_as_others(others)}",
                 units.write(row["unit"], row["a"]),
                 units.write(row["unit"], row["b"]),
-                self._difference(row),
+                _difference(row),
             )
             for row, *others in self._facts(self.changed)
         ]
         view = View("What changed", ("metric", "A", "B", "difference"), 1, tuple(rows))
         return [view] if rows else []
 
-    def _difference(self, row: Row) -> str:
-        """A difference in words, with its interval or why it has none."""
-        written = units.write(units.difference_of(row["unit"]), row["difference"], row["low"], row["high"])
-        same = self._doubt(row) == EQUAL
-        return f"{written}, the same in all {units.count(row['pairs'])} pairs" if same else written
-
     def plot(self, name: str = "changed", ax: Axes | None = None) -> Axes:
         """Draw what changed most, by how many percent, with intervals: first goals, then what is sure.
 
-        What is not is hollow.
-        Instants, and what there was none of before, have no percentage: the title counts what is not drawn.
-        Raises BadInput where nothing else changed, for another name, or without matplotlib.
+        What is not is hollow. Instants, and what there was none of before, have no percentage: the title
+        counts what is not drawn. Raises BadInput where nothing else changed, for another name, or without
+        matplotlib.
         """
         if name != "changed":
             raise BadInput(f"plot: expected changed, found {name!r}")
@@ -245,8 +222,7 @@ class MetricComparison(Sequence[Row]):
         ax = new_figure().subplots() if ax is None else ax
         rows = [row for row, *_ in facts]
         for place, row in enumerate(reversed(rows)):
-            doubt = bool(self._doubt(row))
-            width, inside = (1, "white") if doubt else (2, BLUE)
+            width, inside = (2, BLUE) if row["sure"] else (1, "white")
             ax.plot(self._ends(row), [place, place], color=BLUE, linewidth=width)
             at = 100 * row["difference"] / row["a"]
             ax.plot(at, place, "o", color=BLUE, markerfacecolor=inside, markersize=5)
@@ -256,7 +232,7 @@ class MetricComparison(Sequence[Row]):
         ]
         ax.set_yticks(range(len(rows)), names[::-1])
         ax.axvline(0, color="0.6", linewidth=0.8)
-        ax.set_xlabel("change, %" + "; hollow: not sure" * bool(self._unsure(rows)))
+        ax.set_xlabel("change, %" + "; hollow: not sure" * bool(_unsure(rows)))
         title(ax, f"{self._counts().capitalize()}{self._not_drawn(chain(*facts))}", BESIDE_NAMES)
         plain_axes(ax, "x")
         return ax
@@ -273,15 +249,11 @@ class MetricComparison(Sequence[Row]):
         """Say of how many metrics that changed a figure shows nothing."""
         drawn = list(drawable)
         could = [row for row in self.changed if _has_percentage(row)]
-        without, unsure = len(self.changed) - len(could), self._unsure(could) - self._unsure(drawn)
+        without, unsure = len(self.changed) - len(could), _unsure(could) - _unsure(drawn)
         less = len(could) - len(drawn) - unsure
         counts = {"that changed less": less, "of the unsure": unsure, "without a percentage": without}
         parts = [f"{units.count(number)} {which}" for which, number in counts.items() if number]
         return f"; {' and '.join(parts)} not drawn" if parts else ""
-
-    def _unsure(self, rows: Iterable[Row]) -> int:
-        """How many of some changes are not sure."""
-        return sum(bool(self._doubt(row)) for row in rows)
 
     def _drawable(self) -> list[list[Row]]:
         """What a figure shows, as `_facts`."""
@@ -305,7 +277,7 @@ class MetricComparison(Sequence[Row]):
         return (
             not row["difference"],
             name not in self._goals,
-            bool(self._doubt(row)),
+            not row["sure"],
             -change,
             row["unit"] == "share",
             name.count("."),
@@ -321,12 +293,31 @@ class MetricComparison(Sequence[Row]):
         pandas = imported("pandas", "frames need pandas", "plots")
         rows = rows_named(self.tables, name)
         frame: pd.DataFrame = typed_without_rows(
-            pandas.DataFrame(rows, columns=None if rows else COLUMNS), {}
+            pandas.DataFrame(rows, columns=None if rows else COLUMNS), {"sure": "flag"}
         )
         if not integers:
             frame = with_units_of_rows(frame, OF_METRIC)
             frame = with_units_of_rows(frame, OF_DIFFERENCE, "difference_unit")
         return named_by_unit(with_number_ends(frame), name, (*OF_METRIC, *OF_DIFFERENCE), integers)
+
+
+def _difference(row: Row) -> str:
+    """A difference in words: with its interval, and that all of several pairs agree, where they do."""
+    written = units.write(units.difference_of(row["unit"]), row["difference"], row["low"], row["high"])
+    pairs = units.count(row["pairs"])
+    if _is_same(row):
+        return f"{written}, the same in all {pairs} pairs"
+    return f"{written}, in {pairs} of {pairs} pairs" if 1 < row["pairs"] == row["agreeing"] else written
+
+
+def _is_same(row: Row) -> bool:
+    """Whether a change is the same in all of several pairs, of which only such have no interval."""
+    return row["pairs"] > 1 and row["low"] is None
+
+
+def _unsure(rows: Iterable[Row]) -> int:
+    """How many of some changes are perhaps by chance."""
+    return sum(not row["sure"] for row in rows)
 
 
 def _has_percentage(row: Row) -> bool:

@@ -1,6 +1,7 @@
 """Results: intervals, comparisons with their gain, frames, plots and JSON."""
 
 import json
+import math
 from collections.abc import Callable
 from statistics import fmean, variance
 from types import ModuleType
@@ -116,11 +117,13 @@ def test_a_goal_is_a_metric(study: Make) -> None:
 
 def test_differences_of_one_unit_name_it(result: StudyResult) -> None:
     row = next(row for row in result.tables["differences"] if row["metric"] == "cost")
+    assert (row["low"], row["high"]) == (None, None)  # the same in all pairs, but for rounding
     dollars, micros = (result.frame("differences.money", integers=integers) for integers in (False, True))
     assert set(dollars["metric"]) == {"cost"}
     for column in ("a", "b", "difference", "low", "high"):
-        assert micros[f"{column}_uusd"][0] == row[column]
-        assert dollars[f"{column}_usd"][0] == row[column] / 1_000_000
+        value = math.nan if row[column] is None else row[column]
+        assert micros[f"{column}_uusd"][0] == pytest.approx(value, rel=0, abs=0, nan_ok=True)
+        assert dollars[f"{column}_usd"][0] == pytest.approx(value / 1_000_000, rel=0, abs=0, nan_ok=True)
     compared = result.compare(row["point"], row["against"])
     assert compared.frame("differences.money")["difference_usd"][0] == row["difference"] / 1_000_000
 
@@ -200,18 +203,18 @@ def test_differences_of_shares_are_in_percentage_points(result: StudyResult) -> 
         "unit": "share",
         "difference_unit": "share",
     }
-    row |= {"difference": 0.035, "low": 0.03, "high": 0.04}
+    row |= {"difference": 0.035, "low": 0.03, "high": 0.04, "sure": True}
     axes = new_figure().subplots()
     PLOTS["differences"](result.study, [row], axes)
     assert axes.get_xlabel() == "difference in hit from a, percentage points"
     assert axes.get_title() == "3.5 points more hit at b than at a"
-    PLOTS["differences"](result.study, [row | {"low": -0.01}], axes)
+    PLOTS["differences"](result.study, [row | {"low": -0.01, "sure": False}], axes)
     assert axes.get_title() == "No difference in hit is sure"
 
 
 def test_names_of_points_leave_room_for_the_title(result: StudyResult) -> None:
     row: dict[str, Any] = {"metric": "jobs.rank_run.wait.p95", "unit": "count", "difference_unit": "count"}
-    row |= {"difference": -3, "low": -4, "high": -2}
+    row |= {"difference": -3, "low": -4, "high": -2, "sure": True}
     sides = [
         {"point": f"longer, workers=1, keywords={n}", "against": f"now, keywords={n}"} for n in (1000, 2000)
     ]

@@ -110,6 +110,22 @@ def test_slots_are_not_drawn_where_clients_only_read(operation: str, drawn: bool
     assert is_drawn(world(clients={"nightly": RUNS, "app": app}), "slots.acme.used") is drawn
 
 
+def test_what_the_input_states_is_sure_of_one_replication_and_of_several() -> None:
+    drawn = world(pools={"rank_run": {"capacity": 3, "duration": {"exponential": {"mean": "5m"}}}})
+    for replications, names in (
+        (1, ["invoice.acme.total"]),
+        (3, ["invoice.acme.total", "jobs.rank_run.done"]),
+    ):
+        before, after = (
+            rs.run(each, replications=replications) for each in (drawn, drawn.replace(plan="pro"))
+        )
+        (invoice, *_) = compared = after.compare(before, names)
+        assert (invoice["difference"] < 0, invoice["pairs"], invoice["sure"]) == (True, 1, True)
+        assert compared.notes[0] == f"1 metric of {len(names)} changed."
+        assert " pairs" not in compared.summary()
+        assert "invoice." in before.fixed
+
+
 @pytest.mark.slow
 def test_one_replication_is_precise_where_nothing_is_drawn() -> None:
     precise = {"precision": {"of": "jobs.rank_run.wait.mean", "relative": 0.5}}

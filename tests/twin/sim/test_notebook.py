@@ -142,6 +142,7 @@ def test_a_comparison_shows_what_changed_and_its_frame_has_units(result: rs.Resu
     assert 0 < len(changed) < len(compared)
     # Of one replication each: what is drawn may differ by chance, and comes last.
     chance = [row["metric"] for row in compared if row["difference"] and result.sample(row["metric"]).drawn]
+    assert chance == [row["metric"] for row in compared.changed if not row["sure"]]
     counts = f"{len(changed)} metrics of {len(compared)} changed, {len(chance)} of them perhaps by chance"
     assert repr(compared) == f"<Comparison of quickstart with quickstart: {counts}>"
     html = compared._repr_html_()
@@ -215,11 +216,13 @@ def test_a_comparison_draws_what_changed_most(result: rs.Result) -> None:
 @pytest.mark.slow
 def test_a_comparison_says_how_much_of_it_chance_may_have_done() -> None:
     compared = rs.run(FILE, seed=1, replications=5).compare(rs.run(FILE, seed=2, replications=5))
-    chance = [row for row in compared.changed if row["low"] is not None and row["low"] <= 0 <= row["high"]]
+    chance = [row for row in compared.changed if not row["sure"]]
+    assert all(row["low"] <= 0 <= row["high"] for row in chance)
     assert 0 < len(chance) <= len(compared.changed)
-    text = (
-        f"{len(compared.changed)} metrics of {len(compared)} changed, {len(chance)} of them perhaps by chance"
-    )
+    same = sum(row["low"] is None for row in compared.changed)
+    text = f"{len(compared.changed)} metrics of {len(compared)} changed, "
+    text += f"{same} of them by the same in all pairs, " * bool(same)
+    text += f"{len(chance)} of them perhaps by chance"
     assert text in repr(compared)
     assert compared.notes == (f"{text}.", "Nothing but the seed differs: 2 and 1.")
     assert compared.notes[1] in compared.page(plots=False)
@@ -254,6 +257,7 @@ def test_a_comparison_says_what_differs_and_what_is_paired() -> None:
 
 def test_no_wait_is_drawn_as_falling_by_more_than_all_of_it() -> None:
     row = {"metric": "jobs.crawl.wait.max", "unit": "duration", "a": 10, "b": 1, "difference": -9}
+    row |= {"pairs": 5, "agreeing": 5, "sure": True}
     ended = row | {
         "metric": "jobs.crawl.wait.p50",
         "a": 0,
@@ -282,32 +286,34 @@ def test_what_falls_to_nothing_in_every_pair_falls_by_all_of_it() -> None:
 
 def test_the_title_counts_all_that_is_not_drawn() -> None:
     row = {"metric": "calls", "unit": "count", "a": 10, "b": 1, "difference": -9, "low": None, "high": None}
+    row |= {"pairs": 1, "agreeing": 1, "sure": True}
     drawn = MetricComparison("a", "b", [row | {"b": at} for at in range(14)] + [row | {"a": 0}]).plot()
     title = "15 metrics of 15 changed; 2 that changed less and 1 without a percentage not drawn"
     assert drawn.get_title().replace("\n", " ") == title
 
 
 def test_a_figure_has_first_what_is_sure_and_what_is_not_is_hollow() -> None:
-    row = {"unit": "duration", "a": 10, "b": 11, "pairs": 5}
+    row = {"unit": "duration", "a": 10, "b": 11, "pairs": 5, "sure": True}
     rows = [
-        row | {"metric": "maybe", "difference": 9, "low": -1, "high": 19},
-        row | {"metric": "equal", "difference": 8, "low": None, "high": None},
+        row | {"metric": "maybe", "difference": 9, "low": -1, "high": 19, "sure": False},
+        row | {"metric": "perhaps", "difference": 8, "low": -1, "high": 17, "sure": False},
         row | {"metric": "less", "difference": 1, "low": 0.5, "high": 1.5},
         row | {"metric": "more", "difference": -2, "low": -3, "high": -1},
     ]
-    drawn = MetricComparison("a", "b", rows, drawn=["maybe", "equal", "less", "more"]).plot()
+    drawn = MetricComparison("a", "b", rows).plot()
     names = [label.get_text() for label in reversed(drawn.get_yticklabels())]
-    assert names == ["more", "less", "maybe", "equal"]
+    assert names == ["more", "less", "maybe", "perhaps"]
     dots = [line.get_markerfacecolor() for line in drawn.lines if line.get_marker() == "o"]
     assert dots == ["white", "white", BLUE, BLUE]
     assert drawn.get_xlabel() == "change, %; hollow: not sure"
     many = [row | {"metric": f"sure {at}", "difference": 5, "low": 4, "high": 6 + at} for at in range(11)]
-    title = MetricComparison("a", "b", [*rows, *many], drawn=["equal"]).plot().get_title().replace("\n", " ")
+    title = MetricComparison("a", "b", [*rows, *many]).plot().get_title().replace("\n", " ")
     assert title.endswith("; 1 that changed less and 2 of the unsure not drawn")
 
 
 def test_what_changed_most_stands_first_and_nothing_twice() -> None:
-    row = {"unit": "count", "low": -30, "high": -20, "pairs": 3, "a": 25, "b": 0, "difference": -25}
+    row = {"unit": "count", "low": -30, "high": -20, "a": 25, "b": 0, "difference": -25}
+    row |= {"pairs": 3, "agreeing": 3, "sure": True}
     share = row | {"unit": "share", "a": 0.006, "difference": -0.006, "low": -0.007, "high": -0.005}
     rows = [
         row | {"metric": "calls.refused"},

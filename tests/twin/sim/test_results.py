@@ -1,6 +1,7 @@
 """Tables, metrics, comparison and JSON of a result."""
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -369,7 +370,7 @@ def test_one_pair_of_what_is_drawn_may_be_chance() -> None:
     ]
 
 
-def test_what_differs_by_the_same_in_all_pairs_is_not_sure_where_it_is_drawn() -> None:
+def test_what_differs_by_the_same_in_all_pairs_is_a_fact_of_these() -> None:
     then, now = result(*[(20, 5)] * 5), result(*[(90 + i, 5) for i in range(5)])
     for replication in (*then.replications, *now.replications):
         replication.endpoints[0]["disablings"] = [[MINUTE, "20 consecutive failed deliveries"]]
@@ -378,9 +379,9 @@ def test_what_differs_by_the_same_in_all_pairs_is_not_sure_where_it_is_drawn() -
     names = ["endpoints.shop.disabled_at", "calls.total"]
     compared = now.compare(then, names)
     assert [(row["low"], row["pairs"]) for row in compared if row["unit"] == "instant"] == [(None, 5)]
-    one = "1 of them by the same in all pairs, which is not sure"
-    assert compared.notes[0] == f"2 metrics of 2 changed, {one}."
+    assert compared.notes[0] == "2 metrics of 2 changed, 1 of them by the same in all pairs."
     assert [row["metric"] for row in compared.tables["differences"]] == names[::-1]
+    assert all(row["sure"] for row in compared)
     assert "1m, the same in all 5 pairs" in " ".join(compared.summary().split())
     then.fixed = now.fixed = ("",)
     (_, cell) = sure = now.compare(then, names)
@@ -395,7 +396,7 @@ def test_counts_and_money_that_differ_by_the_same_in_all_pairs_say_the_same() ->
         replication.series["spend"][0]["spent_uusd"][0] += 70_000
     compared = now.compare(then, ["calls.total", "spend.acme.spent"])
     assert [(row["low"], row["high"], row["pairs"]) for row in compared] == [(None, None, 2)] * 2
-    assert compared.notes[0].startswith("2 metrics of 2 changed, 2 of them by the same in all pairs")
+    assert compared.notes[0].startswith("2 metrics of 2 changed, 2 of them by the same in all pairs.")
     assert compared.summary().count("the same in all 2 pairs") == 2
 
 
@@ -405,6 +406,23 @@ def test_where_nothing_is_drawn_one_pair_is_sure() -> None:
     (row,) = compared = now.compare(then, "calls.total")
     assert (row["difference"], row["low"], row["pairs"]) == (70, None, 1)
     assert compared.notes[0] == "1 metric of 1 changed."
+
+
+def test_pairs_that_all_differ_the_same_way_say_so_beside_the_interval() -> None:
+    then = result(*[(20, 5)] * 5)
+    now = result(*[(20, count) for count in (6, 6, 6, 6, 90)])
+    (row,) = compared = now.compare(then, "refusals.total")
+    assert row["low"] < 0
+    assert (row["pairs"], row["agreeing"], row["sure"]) == (5, 5, False)
+    assert compared.notes[0] == "1 metric of 1 changed, 1 of them perhaps by chance."
+    assert re.search(r"17\.8 \(.* to .*\), in 5 of 5 pairs", compared.summary())
+    unlike = result(*[(20, count) for count in (5, 6, 6, 6, 90)])
+    assert "of 5 pairs" not in unlike.compare(then, "refusals.total").summary()
+    six, seven = result(*[(20, 5)] * 6), result(*[(20, count) for count in (6, 6, 6, 6, 6, 90)])
+    (row,) = compared = seven.compare(six, "refusals.total")
+    assert (row["low"] < 0, row["sure"]) == (True, True)
+    assert compared.notes[0] == "1 metric of 1 changed."
+    assert "in 6 of 6 pairs" in compared.summary()
 
 
 def test_a_comparison_is_a_document_as_other_results_are() -> None:

@@ -105,7 +105,7 @@ def _comparisons(study: CheckedSpec, rows: Sequence[Row], ax: Axes) -> None:
     unit, of = units.difference_of(rows[0]["unit"]), f" from {baselines[0]}" if alone else ""
     _whiskers(ax, names, rows, "difference", unit, f"difference in {rows[0]['metric']}{of}")
     ax.axvline(0, color=GREY, linewidth=1, zorder=0)
-    sure = [row for row in rows if row["low"] is not None and (row["low"] > 0 or row["high"] < 0)]
+    sure = [row for row in rows if row["sure"]]
     most = max(sure or rows, key=lambda row: abs(row["difference"] or 0))
     size = units.write(unit, abs(most["difference"] or 0))
     more = "more" if (most["difference"] or 0) > 0 else "less"

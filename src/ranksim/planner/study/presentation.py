@@ -18,6 +18,9 @@ from ranksim.report.tables import View
 LOW_CHANGES = ("low_change", "low_change_low", "low_change_high")
 HIGH_CHANGES = ("high_change", "high_change_low", "high_change_high")
 
+OF_PAIRS = ("gain", "gain_low", "gain_high", "pairs", "agreeing", "sure")
+"""What `differences` tell of pairs."""
+
 TABLES: Mapping[str, TableSpec] = MappingProxyType(
     {
         "points": TableSpec(
@@ -31,13 +34,13 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType(
         ),
         "differences": TableSpec(
             {"point": "text", "against": "text", "metric": "text", "difference": "", "gain": "gain"},
-            others={"a": "", "b": ""},
+            others={"a": "", "b": "", "sure": "flag"},
             headings={"gain": "variance reduction"},
             title="Comparisons",
             main="difference",
             columns=(
                 *("point", "against", "metric", "unit", "a", "b"),
-                *("difference", "difference_unit", "low", "high", "gain", "gain_low", "gain_high", "pairs"),
+                *("difference", "difference_unit", "low", "high", *OF_PAIRS),
             ),
         ),
         "effects": TableSpec(

@@ -174,13 +174,12 @@ class StudyResult(ReadyAnswer):
         metrics = [metrics] if isinstance(metrics, str) else metrics
         names = self.study.measured if metrics is None else tuple(metrics)
         rows = [_comparison(self.study, point, against, name, self._sample) for name in names]
-        drawn = [name for name in names for at in (point, against) if self._sample(at, name).drawn]
         level = self.study.spec.confidence
         changes = {
             name: relative_change(self._sample(point, name), self._sample(against, name), level)
             for name in names
         }
-        return MetricComparison(against, point, rows, drawn=drawn, changes=changes, goals=self.study.sought)
+        return MetricComparison(against, point, rows, changes=changes, goals=self.study.sought)
 
     @property
     def plots(self) -> tuple[str, ...]:
@@ -326,5 +325,5 @@ def _comparison(
         "b": row.b,
         "difference": row.difference,
         "difference_unit": difference_unit(unit),
-        **{name: getattr(row, name) for name in ("low", "high", "gain", "gain_low", "gain_high", "pairs")},
+        **{name: getattr(row, name) for name in ("low", "high", *presentation.OF_PAIRS)},
     }

@@ -16,13 +16,18 @@ from ranksim.twin.sim.settings import stretches
 from ranksim.twin.sim.timeline import ReceiverDown
 from ranksim.twin.sim.world import spec_of
 
-FAMILIES = ("", "slots.")
-"""How metrics begin that are asked for together: all of them, and the levels of slots."""
+STATED = "invoice."
+"""How metrics begin that the input states: prices of plans and add-ons, which change by the calendar."""
+
+FAMILIES = ("", "slots.", STATED)
+"""How metrics begin that are asked for together: all of them, the levels of slots, and prices."""
 
 
 def is_drawn(scenario: Scenario, metric: str) -> bool:
     """Return whether a metric of a world may depend on its seed; False only where it cannot."""
     clients = scenario.clients.values()
+    if metric.startswith(STATED):
+        return False
     if metric.startswith("slots."):
         return not all(isinstance(client, Schedule) or _only_reads(client) for client in clients)
     return (

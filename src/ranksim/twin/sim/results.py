@@ -234,7 +234,8 @@ class Result:
         `metric`, its `unit`, the means `a` (other) and `b` (self), the `difference` b − a with its interval
         `low` to `high` in `difference_unit` (the same, but of instants a duration), and `gain`: how many
         times more replications independent runs would have needed for the same interval, with its own
-        interval, None when nothing varies or seeds differ; and how many `pairs`. Pairs share their random
+        interval, None when nothing varies or seeds differ; how many `pairs`, in how many of them, `agreeing`,
+        the difference has its sign, and whether it is `sure` (docs/statistics.md). Pairs share their random
         numbers when both results have the same seed. `metrics`, one or more, are those of both unless given,
         and shares of waits (`jobs.KIND.wait.within.10m`) that either expects. `notes` say what differs.
         Raises BadInput.
@@ -243,7 +244,6 @@ class Result:
         shared = {*self._names} & {*other._names} | {*self._shares, *other._shares}
         names = sorted(shared) if metrics is None else _several(metrics)
         samples = {name: (self.sample(name), other.sample(name)) for name in names}
-        drawn = [name for name, both in samples.items() if any(sample.drawn for sample in both)]
         rows = {name: compared(*both, self.level) for name, both in samples.items()}
         units = {name: unit_of(name) for name in rows}
         compared_rows = (
@@ -260,9 +260,7 @@ class Result:
         title = first_of(differing or (), MOST_IN_TITLE)
         changes = {name: relative_change(*both, self.level) for name, both in samples.items()}
         goals = [each.metric for of in (self._of, other._of) if of is not None for each in of.expect]
-        return MetricComparison(
-            other.scenario, self.scenario, compared_rows, remarks, drawn, title, changes, goals
-        )
+        return MetricComparison(other.scenario, self.scenario, compared_rows, remarks, title, changes, goals)
 
     def _how_compared(self, other: Result, differing: list[str] | None) -> Iterator[str]:
         """What differs between two results, None if nobody knows, and what is paired."""

@@ -26,7 +26,7 @@ from ranksim.inference.precision import FIRST_STAGE, is_precise
 from ranksim.inference.warm_up import most_dropped, mser5, welch
 from ranksim.report.progress import Tell, nobody, noted
 from ranksim.report.units import level
-from ranksim.twin.sim.drawn import FAMILIES, is_drawn
+from ranksim.twin.sim.drawn import FAMILIES, STATED, is_drawn
 from ranksim.twin.sim.metrics import Scalars, check_name, metric_of, sample_of, scalars, unknown
 from ranksim.twin.sim.replication import Replication
 from ranksim.twin.sim.results import Result
@@ -159,7 +159,7 @@ class _Goal:
 
 def _is_fixed(scenario: Scenario, replications: Sequence[Replication], about: str) -> bool:
     """Whether nothing is drawn of the metrics that begin so, and replications do agree on them."""
-    if len(replications) < 2 or is_drawn(scenario, about):
+    if (len(replications) < 2 and about != STATED) or is_drawn(scenario, about):
         return False
     first, *others = (
         {name: value for name, value in scalars(replication).items() if name.startswith(about)}
