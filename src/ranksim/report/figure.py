@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import TYPE_CHECKING, Any, TypeAlias
 from warnings import catch_warnings, filterwarnings
 from xml.etree import ElementTree
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE = "#0072B2", "#D55E00", "#009E73", "#AA4C86", "#B87A00"
 SKY, GREY, INK = "#56B4E9", "#999999", "#333333"
@@ -64,6 +65,9 @@ NARROW = (4.0, 3.4)
 NARROW_TITLE = 40
 """Characters of a line of its title."""
 
+TITLE_LINE = 0.18
+"""The height of a line of a title, inches."""
+
 NARROW_LABEL = 28
 """Characters of a line of what its axes are."""
 
@@ -78,11 +82,15 @@ def _narrow(figure: Figure) -> None:
     figure.set_size_inches(NARROW[0], max(NARROW[1], figure.get_figheight()))
     for ax in figure.axes:
         if text := " ".join(ax.get_title().split()):  # above all, as labels leave the Axes little width
+            more = len(lines := wrap(text, NARROW_TITLE)) - len(ax.get_title().split("\n"))
             ax.set_title("")
-            figure.suptitle(fill(text, NARROW_TITLE), fontsize=11)
+            figure.suptitle("\n".join(lines), fontsize=11)
+            figure.set_figheight(figure.get_figheight() + TITLE_LINE * more)
         dated = any(isinstance(panel.xaxis.get_major_locator(), AutoDateLocator) for panel in _panels(ax))
         width = NARROW_LABEL * 2 // 3 if dated else NARROW_LABEL  # beside it stands which month it is
-        ax.set_xlabel(fill(ax.get_xlabel(), width, break_long_words=False), loc="left" if dated else "center")
+        label = fill(ax.get_xlabel(), width, break_long_words=False)
+        crowded = longest_line(ax.get_yticklabels()) + longest_line([ax.xaxis.label]) > NARROW_TITLE
+        ax.set_xlabel(label, loc="left" if dated else "right" if crowded else "center")
         ax.set_ylabel(fill(ax.get_ylabel(), NARROW_LABEL, break_long_words=False))
         for panel in _panels(ax):
             locator = panel.xaxis.get_major_locator()
@@ -186,10 +194,31 @@ THOUSANDS = 1_000
 TITLE = 66
 """Characters of a line of a title; a longer one has several."""
 
+BESIDE_NAMES = 44
+"""The same above Axes among others, to which names leave half of their width."""
+
 
 def title(ax: Axes, sentence: str, width: int = TITLE) -> None:
     """Say as the title of a plot what is found in it, in lines of at most so many characters."""
     ax.set_title(fill(sentence, width), fontsize=11)
+
+
+def title_above_names(ax: Axes, sentence: str) -> None:
+    """Say as the title what is found, across a figure of these Axes alone: names leave them half of it."""
+    from matplotlib.transforms import blended_transform_factory
+
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    alone = len(figure.axes) == 1
+    title(ax, sentence, TITLE if alone else BESIDE_NAMES)
+    if alone:
+        across = blended_transform_factory(figure.transFigure, ax.title.get_transform())
+        ax.title.set_transform(across)
+
+
+def longest_line(texts: Iterable[Text]) -> int:
+    """Characters of the longest line of some texts of a figure."""
+    return max((len(line) for text in texts for line in text.get_text().split("\n")), default=0)
 
 
 def label_beside(

@@ -37,10 +37,6 @@ MOST_NAMED = 1
 """Metrics that a table names beside one that says the same."""
 
 
-BESIDE_NAMES = 44
-"""Characters of a line of the figure's title: names of metrics leave the Axes half of the width."""
-
-
 class MetricEstimate(Estimate):
     """An estimate that shows itself in its `unit`, as `value` and `interval` are; fields are µs or µUSD."""
 
@@ -217,7 +213,7 @@ class MetricComparison(Sequence[Row]):
         facts = self._drawable()
         if not facts:
             raise BadInput(f"plot: no metric of {self.a!r} changed by a percentage; `frame()` has all")
-        from ranksim.report.figure import BLUE, new_figure, plain_axes, title
+        from ranksim.report.figure import BLUE, new_figure, plain_axes, separated, title_above_names
 
         ax = new_figure().subplots() if ax is None else ax
         rows = [row for row, *_ in facts]
@@ -233,8 +229,9 @@ class MetricComparison(Sequence[Row]):
         ax.set_yticks(range(len(rows)), names[::-1])
         ax.axvline(0, color="0.6", linewidth=0.8)
         ax.set_xlabel("change, %" + "; hollow: not sure" * bool(_unsure(rows)))
-        title(ax, f"{self._counts().capitalize()}{self._not_drawn(chain(*facts))}", BESIDE_NAMES)
+        title_above_names(ax, f"{self._counts().capitalize()}{self._not_drawn(chain(*facts))}")
         plain_axes(ax, "x")
+        separated(ax.xaxis)
         return ax
 
     def _ends(self, row: Row) -> list[float]:

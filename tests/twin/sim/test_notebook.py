@@ -21,7 +21,7 @@ from ranksim.inference.estimate import Estimate
 from ranksim.planner.capacity.outage import Outage
 from ranksim.planner.capacity.sync import Sync
 from ranksim.report import units
-from ranksim.report.figure import BLUE
+from ranksim.report.figure import BLUE, to_svg
 from ranksim.report.heading import answer_of
 from ranksim.report.measured import MetricComparison, MetricEstimate
 from ranksim.report.plots import plot
@@ -309,6 +309,27 @@ def test_a_figure_has_first_what_is_sure_and_what_is_not_is_hollow() -> None:
     many = [row | {"metric": f"sure {at}", "difference": 5, "low": 4, "high": 6 + at} for at in range(11)]
     title = MetricComparison("a", "b", [*rows, *many]).plot().get_title().replace("\n", " ")
     assert title.endswith("; 1 that changed less and 2 of the unsure not drawn")
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_figure_of_long_names_has_room_for_its_title_and_its_label(narrow: bool) -> None:
+    row = {"unit": "count", "a": 10, "b": 200, "difference": 190, "low": -1, "high": 381, "pairs": 5}
+    row |= {"agreeing": 5}
+    rows = [
+        row | {"metric": f"endpoints.erp.lost_suppressed_anew_{at:04}", "b": 200 + at, "sure": at < 8}
+        for at in range(39)
+    ]
+    axes = MetricComparison("a", "b", rows).plot()
+    figure = axes.figure
+    if narrow:
+        to_svg(figure)  # leaves it so
+    figure.draw_without_rendering()
+    title, label = figure.texts[-1:] or [axes.title], axes.xaxis.label
+    for text in (*title, label):
+        assert text.get_text()
+        extent = text.get_window_extent()
+        assert 0 <= extent.x0 < extent.x1 <= figure.bbox.width
+    assert [tick.get_text() for tick in axes.get_xticklabels()][-1] == "2,000"
 
 
 def test_what_changed_most_stands_first_and_nothing_twice() -> None:

@@ -14,7 +14,18 @@ from ranksim.planner.study.condition import MetricCondition
 from ranksim.planner.study.presentation import effect_words, has_averages
 from ranksim.planner.study.spec import CheckedSpec
 from ranksim.report import units
-from ranksim.report.figure import BLUE, COLOURS, GREY, INK, VERMILLION, new_figure, or_value, separated, title
+from ranksim.report.figure import (
+    BLUE,
+    COLOURS,
+    GREY,
+    INK,
+    VERMILLION,
+    longest_line,
+    new_figure,
+    or_value,
+    separated,
+    title,
+)
 from ranksim.report.table_spec import Row, Tables
 
 if TYPE_CHECKING:
@@ -264,9 +275,8 @@ def _titled(ax: Axes, sentence: str) -> None:
 
 def _room(ax: Axes) -> int:
     """How many characters a line above or below the Axes has beside the names of rows."""
-    lines = (line for label in ax.get_yticklabels() for line in label.get_text().split("\n"))
     least, most = TITLE
-    return max(least, min(most, LINE - max(map(len, lines), default=0)))
+    return max(least, min(most, LINE - longest_line(ax.get_yticklabels())))
 
 
 def _short(path: str) -> str:
