@@ -114,6 +114,12 @@ class Caller:
             call.pairings, call.places = random.randrange(1, 4), random.randrange(1, 3)
         elif not call.idle and random.random() < 0.5:
             call.makes = self.new_thing("jobs", call.activity)
+        if call.activity == Spend.RANK_RUN:  # no draw, so that all else stays as it is
+            call.lasts = (-1, 0, 20 * MINUTE, DAY)[self.at // SECOND % 4]
+        elif (
+            call.activity < Spend.KEYWORD_BRIEFS
+        ):  # of several under way the last to begin is the last to end
+            call.lasts = 20 * MINUTE
 
     def new_domain(self) -> list[CallRow]:
         """A domain, and a list in it."""

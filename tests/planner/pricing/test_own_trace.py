@@ -17,6 +17,7 @@ from ranksim.core.contract.policy import Policy
 from ranksim.core.trace_writer import TraceWriter
 from ranksim.planner.pricing.back_test import BackTest, back_test
 from ranksim.planner.pricing.column_back_test import back_test_columns
+from ranksim.planner.pricing.columns import save_columns
 from ranksim.planner.pricing.importing import columns_of
 from ranksim.planner.pricing.job_endings import JobEnding
 from ranksim.planner.pricing.recorded_sides import Side
@@ -149,6 +150,23 @@ def test_jobs_end_as_they_did_in_the_run(number: int, tmp_path: Path) -> None:
     under_way = [job for job in jobs if job.finished_at is None]
     cost = sum(job.cost for job in ended) + sum(job.estimate for job in under_way)
     assert tested.total("cost", "A") == cost
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_jobs_end_in_columns_as_they_did_in_the_run(number: int, tmp_path: Path) -> None:
+    """Ranks are asked for more often than few workers run them, so that starts join what is under way."""
+    slow = {"capacity": 1 + number % 3, "duration": {"lognormal": {"median": "3h", "sigma": 1}}}
+    runs = {"kind": "schedule", "account": "acme", "job": "rank_run", "every": "45m", "max_tries": 1}
+    scenario = drawn(number, pools={"rank_run": slow | {"failure_rate": 0}})
+    scenario = scenario.replace(clients={"runs": runs})
+    cost, path = run_of(scenario, tmp_path)
+    save_columns(columns_of(path, accounts=dict(scenario.accounts)), tmp_path / "calls.parquet", "salt")
+    sides = [Side(scenario.policy.catalogue)]
+    fast = back_test_columns(tmp_path / "calls.parquet", sides, policy=scenario.policy, compiled=False)
+    assert fast.unlike == []
+    assert (int(fast.refused_anew.sum()), fast.admitted_anew) == (0, 0)
+    assert int(fast.served[0].cost.sum()) == cost
+    assert fast.served[0].audit.unequal == 0
 
 
 def test_jobs_that_failed_cost_nothing_in_columns_either(tmp_path: Path) -> None:

@@ -8,10 +8,20 @@ from collections.abc import MutableSequence, Sequence
 from typing import Any, NamedTuple
 
 from ranksim.core.rules.admission import GRANTED, JOINED
-from ranksim.planner.fleet.judging import AccountRows, charge, count, month_of
+from ranksim.planner.fleet.judging import RANK_RUN, AccountRows, charge, count, month_of
 from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, Ledger, buy, limit, pass_through
 from ranksim.planner.fleet.requests import streams_of
-from ranksim.planner.fleet.rows import FAULTY, NOT_FOUND, AccountTally, CallRow, Month, RequestRow, SegmentRow
+from ranksim.planner.fleet.rows import (
+    FAULTY,
+    NOT_FOUND,
+    AccountTally,
+    CallRow,
+    DomainRow,
+    Month,
+    RequestRow,
+    RunCooldown,
+    SegmentRow,
+)
 
 
 class KeptRows(NamedTuple):
@@ -74,9 +84,12 @@ def serve(
             cooling = place if account.ways.cooldown_by_domain else first_domain
             cooldown = cooldowns[cooling * SPENDS + request.activity]
             meter = meters[operation.meter]
+            pending = cooldown.finish
             buy(account, operation, domains[place], meter, cooldown, durations, month)
             if request.outcome == GRANTED:
                 call.amount = account.ask.estimate
+                if call.lasts >= 0:
+                    end_as_recorded(call, domains[place], cooldown, account, pending)
         else:
             pass_through(account, domains[place])
         note(call, account, month, counts, made)
@@ -95,6 +108,20 @@ def take_up(call: CallRow, number: int, request: RequestRow, segment: SegmentRow
     segment.pairings = call.pairings
     segment.places = call.places
     call.amount = 0
+
+
+def end_as_recorded(
+    call: CallRow, domain: DomainRow, cooldown: RunCooldown, account: AccountRows, pending: int
+) -> None:
+    """Let a job that was granted end when it did, in place of what was drawn.
+
+    Its cooldown begins with it, or when a job before it ends, at a `pending` instant (µs), if that is later:
+    the end of one that ends before another which began earlier begins none.
+    """
+    if call.activity == RANK_RUN:
+        domain.run_ends = call.at + call.lasts
+    if account.terms.cooldown_from_finish:
+        cooldown.finish = max(pending, call.at + call.lasts)
 
 
 def note(

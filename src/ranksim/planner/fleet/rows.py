@@ -202,7 +202,8 @@ class CallRow:
     -1 for the web app, which no rate limit minds. An `idle` call is charged and does nothing: 1 for a dry
     run, 2 for one that was faulty. `size` is the keywords it brings, or of a job one more than the
     units that it wants, 0 where nobody says; `pairings` × `places` are the tuples of a scan. It finds nothing
-    unless the call that makes what it `needs` was granted, by number, -1 for none.
+    unless the call that makes what it `needs` was granted, by number, -1 for none. `lasts` is how long the
+    job that it asks for ran when recorded (µs), -1 where nobody says.
     `recorded` is the outcome then, -1 where none is known; `outcome` and `amount` (µUSD) the kernel fills in.
     """
 
@@ -217,6 +218,7 @@ class CallRow:
     places: int = 0
     needs: int = -1
     makes: int = -1
+    lasts: int = -1
     recorded: int = -1
     outcome: int = 0
     amount: int = 0

@@ -17,6 +17,7 @@ from ranksim.core.rules.admission import GRANTED, JOINED
 from ranksim.planner.fleet.offers import Sold
 from ranksim.planner.fleet.rows import FAULTY, NOT_FOUND, READ, REMOVE, WRITE, Records
 from ranksim.planner.pricing.columns import OUTCOME_OF, ColumnAccount, Columns
+from ranksim.planner.pricing.job_endings import JobEnding
 from ranksim.planner.pricing.recording import RecordedCall, Recording
 from ranksim.planner.pricing.replay import ReplayedService, ReplayOutcome
 from ranksim.report import units
@@ -159,9 +160,11 @@ class _Maker:
                 self.added[row["makes"]] += [keyword for keyword, _ in made]
         key = None if row["key"] < 0 else str(row["key"])
         units = row["size"] - 1 if operation == "jobs.create" and row["size"] else None
+        ending = None if row["lasts"] < 0 else JobEnding(row["at"] + row["lasts"], failed=False)
         return RecordedCall(
             id=str(number), at=row["at"], account=self.account.name, operation=operation, status=None,
             key=key, surface="app" if key is None else "rest", path=path, body=body, made=made, units=units,
+            ending=ending,
         )  # fmt: skip
 
     def _request(self, row: Mapping[str, int]) -> Request:

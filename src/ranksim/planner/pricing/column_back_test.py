@@ -142,8 +142,8 @@ class ColumnBackTest(RecordedAnswer):
             *recorded.reasons_notes(
                 "Beyond what is followed, so that later calls may come out otherwise", self.columns.unmodelled
             ),
-            "Worker pools that customers share and webhooks are not there; jobs start at once, and none "
-            "fails unless that was recorded"
+            "Worker pools that customers share and webhooks are not there; jobs start at once, last as "
+            "long as was recorded where that is known, and none fails unless that was recorded"
             + (", although the catalogue lets some fail." if failing else "."),
             *self.assumed,
             *self.anchored,

@@ -39,7 +39,7 @@ from ranksim.planner.pricing.replay import SERIALS, RecordedAccount, hosts_for, 
 from ranksim.report import units
 from ranksim.report.frames import save_csv
 
-VERSION = 2
+VERSION = 3
 CHUNK = 1 << 18
 """Calls that are in memory at a time."""
 
@@ -55,6 +55,7 @@ COLUMNS = {
     "places": "int16",
     "needs": "int32",
     "makes": "int32",
+    "lasts": "int64",
     "recorded": "int8",
 }
 """The columns of a file and their types."""

@@ -190,6 +190,8 @@ class _Importer:
         was_wrong = row.recorded in (NOT_FOUND, FAULTY) and call.code != ""
         if call.operation in SPENDING:
             _spend(owner, row, call, body)
+            lasts = self.recording.lasts(call)
+            row.lasts = -1 if lasts is None else lasts
         elif operation.method != "GET" and not was_wrong:
             _change(owner, row, call)
         dry = body.get("dry_run") is True and operation.spends

@@ -159,6 +159,17 @@ class Recording:
             if call.job_kind != JobKind.RANK_RUN or not specs[call.account].plan
         )
 
+    def lasts(self, call: RecordedCall) -> Micros | None:
+        """How long the job that a call asks for ran (µs), None where nobody says.
+
+        One that had not ended goes on until the recording ends.
+        """
+        if call.ending is None:
+            return None
+        if call.ending.at is None:
+            return self.calls[-1].at + 1 - call.at
+        return max(0, call.ending.at - (call.at if call.began is None else call.began))
+
     @cached_property
     def numbers(self) -> dict[str, int]:
         """The number of each account, which addresses its draws: a digest of its own calls by instant and

@@ -344,10 +344,7 @@ class ReplayedService:
         """Let a job run as it was recorded, or as is drawn by the numbers of the account and its call."""
         call, number = self.recorded, len(self.service.state.jobs)
         if call is not None and (ending := call.ending) is not None:
-            due = self.recording.calls[-1].at + 1
-            if ending.at is not None:
-                due = self.now + max(0, ending.at - (call.at if call.began is None else call.began))
-            cost = ending.cost_of(task.estimate)
+            due, cost = self.now + (self.recording.lasts(call) or 0), ending.cost_of(task.estimate)
             heappush(self.running, (due, number, task.job, ending.failed, cost))
             return
         self._draw_run(task)
