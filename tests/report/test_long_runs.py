@@ -161,6 +161,24 @@ def test_delays_are_shown_by_the_hour_and_the_longest_of_each_day() -> None:
     assert longest.get_ylim()[1] > 20 * HOUR
 
 
+def test_a_day_on_which_nothing_arrived_is_a_gap_with_what_was_lost_in_it() -> None:
+    tables = delays([(SECOND, 0)] * 8 + [(0, 3)] + [(SECOND, 0)] * 11)
+    for row in tables["delivering_by_day"]:
+        row |= {"low": row["delay"] / 2, "high": row["delay"] * 2}
+    tables["delivering_by_day"][8] |= dict.fromkeys(("at", "delay", "low", "high"))
+    _, longest = plots.plot(tables, "delays").child_axes
+    drawn = list(longest.lines[0].get_ydata())
+    assert [at for at, value in enumerate(drawn) if isnan(value)] == [8]
+    assert drawn.count(SECOND) == 20
+    (lost,) = (line for line in longest.lines if line.get_marker() == "x")
+    assert list(lost.get_ydata()) == [0]
+    assert "erp: none, 3 lost" in plots.svgs(tables)["delays"]
+    for row in tables["delivering_by_day"]:
+        row |= dict.fromkeys(("at", "delay", "low", "high"))
+    _, longest = plots.plot(tables, "delays").child_axes
+    assert all(map(isnan, longest.lines[0].get_ydata()))
+
+
 def test_the_name_of_an_endpoint_is_cut_where_it_has_no_room() -> None:
     tables = delays([(SECOND, 0)] * 12)
     for rows in tables.values():

@@ -127,25 +127,37 @@ def _differ(groups: dict[str, list[Row]]) -> bool:
 
 
 def _peaks(ax: Axes, series: Lasting) -> Labels:
-    """Draw the most of each day, and date the highest; return the labels at the ends."""
+    """Draw the most of each day, None as a gap, and date the highest; return the labels at the ends."""
     at = times([*series.days, {"t": series.days[-1]["t"] + DAY}])
-    heights = [row[series.column] for row in series.days]
+    heights = [nan if row[series.column] is None else row[series.column] for row in series.days]
     ax.step(at, [*heights, heights[-1]], where="post", color=BLUE, linewidth=0.9)
-    labels: Labels = [(heights[-1], series.label, BLUE)] if series.label else []
-    top = max(heights)
+    labels: Labels = [(0 if isnan(heights[-1]) else heights[-1], series.label, BLUE)] if series.label else []
+    top = highest = max((height for height in heights if not isnan(height)), default=0)
     if any((row["high"] or 0) > (row["low"] or 0) for row in series.days):
-        low, high = ([max(0, row[end] or 0) for row in series.days] for end in ("low", "high"))
-        ends = [*low, low[-1]], [*high, high[-1]]
-        ax.fill_between(at, *ends, step="post", color=INK, alpha=0.25, linewidth=0)
+        low, high = (
+            [
+                nan if isnan(height) else max(0, row[end] or 0)
+                for row, height in zip(series.days, heights, strict=True)
+            ]
+            for end in ("low", "high")
+        )
+        ax.stairs(high, at, baseline=low, fill=True, color=INK, alpha=0.25, linewidth=0)
         labels.append((0, "95 % interval", INK))
-        top = min(max(top, *high), FLATTENED * top)
+        top = min(max(top, *(row["high"] or 0 for row in series.days)), FLATTENED * top)
     missed = [row for row in series.days if row.get(series.missed)]
     if missed:
         size = max(2.0, min(5.0, 200 / len(series.days)))
         middles = times([{"t": row["t"] + DAY // 2} for row in missed])
-        crosses(ax, middles, [row[series.column] for row in missed], VERMILLION, markersize=size)
+        crosses(
+            ax,
+            middles,
+            [row[series.column] or 0 for row in missed],
+            VERMILLION,
+            markersize=size,
+            clip_on=False,
+        )
         number = units.count(total(missed, series.missed))
-        labels.append((max(heights), f"× {number} {series.missed}", VERMILLION))
+        labels.append((highest, f"× {number} {series.missed}", VERMILLION))
     series.scale(ax, _limit(ax, series, top, labels, over_time=True), True)
     _date(ax, series)
     tooltips(ax, at, [*(_tip(row, series) for row in series.days), ""])
@@ -171,12 +183,13 @@ def _date(ax: Axes, series: Lasting) -> None:
 
     Further ones are as many times the usual as the highest is theirs, at least.
     """
-    first, heights = series.days[0]["t"], [row[series.column] for row in series.days]
-    least, placed = median(heights) * max(heights), list[float]()
-    for row in sorted(series.days, key=lambda row: (-row[series.column], row["t"])):
+    first, days = series.days[0]["t"], [row for row in series.days if row[series.column] is not None]
+    heights = [row[series.column] for row in days]
+    least, placed = median(heights or [0]) * max(heights, default=0), list[float]()
+    for row in sorted(days, key=lambda row: (-row[series.column], row["t"])):
         if row["at"] is None or len(placed) == DATED or (placed and row[series.column] ** 2 <= least):
             break
-        share = (row["t"] - first) / (DAY * len(heights))
+        share = (row["t"] - first) / (DAY * len(series.days))
         side, shift = (
             ("left", 0) if share < WIDE / 2 else ("right", 2) if share > 1 - WIDE / 2 else ("center", 1)
         )
@@ -197,4 +210,5 @@ def _tip(row: Row, series: Lasting) -> str:
     hour = "" if row["at"] is None else f" in the hour from {units.instant(row['at'])}"
     missed = row.get(series.missed)
     further = f", {units.count(missed)} {series.missed}" if missed else ""
-    return f"{series.noun}: {series.form(row[series.column])}{hour}{further}"
+    height = "none" if row[series.column] is None else series.form(row[series.column])
+    return f"{series.noun}: {height}{hour}{further}"

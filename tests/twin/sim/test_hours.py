@@ -248,7 +248,7 @@ def test_events_are_kept_by_when_they_came_and_the_lost_are_counted() -> None:
         [0, 23, 1],
     ]
     at = friday // HOUR * HOUR
-    assert row["days"] == [[at, 40 * MINUTE, 2], [at + HOUR, 0, 1]]
+    assert row["days"] == [[at, 40 * MINUTE, 2], [at + HOUR, None, 1]]
 
 
 def test_replications_without_an_event_tell_nothing_of_how_late_it_came() -> None:
@@ -259,7 +259,20 @@ def test_replications_without_an_event_tell_nothing_of_how_late_it_came() -> Non
     result = Result("days", 1, [of(0, [START, 3 * MINUTE, 1]), of(1, [START, MINUTE, 2]), of(2)])
     first, second, *_ = result.tables["delivering_by_day"]
     assert (first["delay"], first["lost"], first["at"]) == (2 * MINUTE, 1, START)
-    assert (second["delay"], second["lost"], second["at"]) == (0, 0, None)
+    assert (second["delay"], second["lost"], second["at"]) == (None, 0, None)
+
+
+def test_a_day_of_which_all_events_were_lost_has_no_delay_and_one_at_once_has_none_to_speak_of() -> None:
+    hours = Hours(START, 11 * DAY)
+    for day, delays in enumerate(((None, None), (None, 0), (0, None, MINUTE))):
+        for delay in delays:
+            hours.event("erp", START + day * DAY, delay)
+    kept = hours.rows(lambda table, which: which)
+    result = Result("days", 1, [Replication(0, START, START + 11 * DAY, [], {}, [], {}, {}, hours=kept)])
+    rows = result.tables["delivering_by_day"][:3]
+    assert [(row["delay"], row["lost"]) for row in rows] == [(None, 2), (0, 1), (MINUTE, 1)]
+    assert [row["at"] is None for row in rows] == [True, False, False]
+    assert result.frame("delivering_by_day")["delay"].isna().tolist() == [True, False, False, *[True] * 8]
 
 
 def replication(index: int, *days: list[int]) -> Replication:

@@ -53,7 +53,7 @@ class _Kept:
     """What is kept of a series: days by (at a weekend, hour of the day), how much; the most of each day."""
 
     profile: dict[tuple[bool, int], Counter[int]] = field(default_factory=dict)
-    days: dict[int, list[int]] = field(default_factory=dict)
+    days: dict[int, list[Any]] = field(default_factory=dict)
 
 
 class Hours:
@@ -94,15 +94,17 @@ class Hours:
         if self._long:
             at = max(came, self._began) // HOUR * HOUR
             rounded = None if delay is None else middle_of(bucket_of(delay))
-            self._keep((EVENTS, (which,)), at, rounded, delay or 0, delay is None)
+            self._keep((EVENTS, (which,)), at, rounded, delay, delay is None)
 
-    def _keep(self, which: tuple[str, Which], at: Micros, counted: int | None, most: int, more: int) -> None:
+    def _keep(
+        self, which: tuple[str, Which], at: Micros, counted: int | None, most: int | None, more: int
+    ) -> None:
         kept = self._kept.setdefault(which, _Kept())
         if counted is not None:
             cell = weekday(at) >= SATURDAY, at % DAY // HOUR
             kept.profile.setdefault(cell, Counter())[counted] += 1
         day = kept.days.setdefault(at // DAY, [at, most, 0])
-        if most > day[1]:
+        if most is not None and (day[1] is None or most > day[1]):
             day[:2] = at, most
         day[2] += more
 
@@ -111,7 +113,7 @@ class Hours:
 
         A row has `profile`, rows of whether at a weekend, hour, most and how many days had that, and `days`,
         rows of the hour that had the day's most, that, and how often something more happened. The profile of
-        events has how many were so late.
+        events has how many were so late, and their most is None where none arrived.
         """
         rows: dict[str, list[dict[str, Any]]] = {}
         for (table, which), kept in self._kept.items():
@@ -170,20 +172,21 @@ def _quantile(counts: Mapping[int, int], number: int, q: float) -> int:
 def by_day(replications: Sequence[Replication], table: str, level: float) -> Iterator[Names]:
     """Yield the most of each day, its mean over replications with an interval.
 
-    `at` is the hour that has it in most replications, None for a day without any. Replications without an
-    event on a day tell nothing of how late it came.
+    `at` is the hour that has it in most replications, None for a day without any. Replications of which no
+    event of a day arrived tell nothing of how late it came; where that is so of all the delay is None.
     """
+    absent = None, None if table == EVENTS else 0, 0
     for names, rows in _series(replications, table):
         of_days = [{at // DAY: (at, *more) for at, *more in row["days"]} for row in rows]
         none: list[dict[int, Names]] = [{}] * (len(replications) - len(rows))
         for day in range(replications[0].start // DAY, -(-replications[0].end // DAY)):
-            of_day = [days.get(day, (None, 0, 0)) for days in (*of_days, *none)]
-            hours = Counter(sorted(at for at, *_ in of_day if at is not None))
+            of_day = [days.get(day, absent) for days in (*of_days, *none)]
+            hours = Counter(sorted(at for at, most, _ in of_day if at is not None and most is not None))
             at = hours.most_common(1)[0][0] if hours else None
-            most = [most for at, most, _ in of_day if at is not None or table != EVENTS]
+            most = [most for _, most, _ in of_day if most is not None]
             further = [fmean(value[2] for value in of_day)] * (len(MEASURED[table]) - 1)
             started = max(day * DAY, replications[0].start)
-            yield started, *names, at, *estimate(most or [0], level), *further
+            yield started, *names, at, *estimate(most, level), *further
 
 
 def _series(replications: Sequence[Replication], table: str) -> Iterator[tuple[Names, list[dict[str, Any]]]]:
