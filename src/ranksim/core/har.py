@@ -87,7 +87,7 @@ class _HarReader:
     keys: dict[str, TraceKey] = field(default_factory=dict)
     unnamed: int = 0
     """Calls of which no key was recorded."""
-    unknown: list[str] = field(default_factory=list)
+    unknown: list[Exchange] = field(default_factory=list)
     """The methods and paths of calls of no operation."""
     origins: set[str] = field(default_factory=set)
     duplicates: Duplicates = field(default_factory=Duplicates)
@@ -111,8 +111,8 @@ class _HarReader:
                 continue
             self.exchanges.append(exchange.model_copy(update={"id": f"{prefix}{number}"}))
             self._learn(exchange)
-            if _is_unknown(exchange):
-                self.unknown.append(f"{exchange.method} {exchange.path}")
+            if is_unknown_call(exchange):
+                self.unknown.append(exchange)
 
     def trace(self) -> Trace:
         """Return all that was read as a trace."""
@@ -139,7 +139,7 @@ class _HarReader:
             notes.append(f"the first that cannot be read is {self.first_bad}")
         notes += filter(None, (self.duplicates.note.removesuffix("."),))
         if self.unknown:
-            notes.append(f"calls of an unknown operation: {len(self.unknown):,}, the first {self.unknown[0]}")
+            notes.append(unknown_calls_note(self.unknown))
         if unknown:
             notes.append(
                 f"whose {', '.join(unknown)} is, no GET /v1/account tells; say --account {unknown[0]}=ID"
@@ -294,7 +294,13 @@ class _HarReader:
         )  # fmt: skip
 
 
-def _is_unknown(call: Exchange) -> bool:
+def unknown_calls_note(calls: Sequence[Exchange]) -> str:
+    """Say how many calls are of an unknown operation, and what the first is."""
+    first = calls[0]
+    return f"calls of an unknown operation: {len(calls):,}, the first {first.method} {first.path}"
+
+
+def is_unknown_call(call: Exchange) -> bool:
     """Whether a call is of no operation; a CORS preflight is of any."""
     methods, _ = offered(call.path.rpartition("/v1/")[2].rstrip("/"))
     return call.surface == "rest" and call.method not in ("OPTIONS", *methods)

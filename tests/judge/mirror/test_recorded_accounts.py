@@ -102,6 +102,21 @@ def test_what_a_trace_shows_besides_joins_what_was_read(recorded: Path) -> None:
     assert set(twin.scenario["clients"]) == {"acme-rank_run", "acme-keyword_briefs"}
 
 
+def test_calls_of_no_operation_are_counted_and_the_first_is_named(recorded: Path) -> None:
+    trace = Trace.read(recorded)
+    odd = {"operations": (), "path": "/v1/usage", "method": "GET"}
+    changed = [
+        each.model_copy(update=odd) if number in (3, 5) else each
+        for number, each in enumerate(trace.exchanges)
+    ]
+    for exchanges, count in ((trace.exchanges, 0), (changed, 1)):
+        read = read_recorded(replace(trace, exchanges=exchanges))
+        notes = world_of(read.reading, "there", read.start, read).notes
+        note = "calls of an unknown operation: 2, the first GET /v1/usage; no client of the twin makes them"
+        assert notes.count(note) == count
+        assert sum("unknown operation" in each for each in notes) == count
+
+
 def test_keys_of_a_trace_call_beside_those_by_which_an_account_was_read(recorded: Path) -> None:
     """A target names its keys otherwise than a recorder does, so that clients of a trace were left out."""
     read = read_recorded(recorded)

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from exchanges import NOON, Line, call, recorded
+from typer.testing import CliRunner
 
 import ranksim as rs
+from ranksim import cli
 from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
 from ranksim.core.clock import DAY, iso
 from ranksim.core.contract.policy import Policy, shipped_catalogue
@@ -20,6 +22,7 @@ from ranksim.planner.pricing import plots
 from ranksim.planner.pricing.back_test import BackTest, back_test, read_accounts
 from ranksim.planner.pricing.cli import sides_of
 from ranksim.planner.pricing.column_back_test import back_test_columns
+from ranksim.planner.pricing.columns import save_columns
 from ranksim.planner.pricing.importing import columns_of
 from ranksim.planner.pricing.recorded_sides import Side, unlike_note, unlike_rows
 from ranksim.planner.pricing.recording import read_recording, read_rules
@@ -625,3 +628,32 @@ def test_calls_that_never_arrived_are_not_replayed(tmp_path: Path) -> None:
     assert tested.left_out == fast.left_out == {"without a reply, and without effect": 2}
     for answer in (tested, fast):
         assert "Replayed as if they had arrived: 1 without a recorded reply." in answer.notes
+
+
+TIMED = """\
+accounts: {acme: {plan: pro, portfolio: {domains: 1}}}
+timeline:
+  - {do: set, at: 10d, path: policy.catalogue.plans.pro.price, value: 99 USD}
+  - {do: change_plan, at: 11d, account: acme, plan: agency}
+  - {do: change_plan, at: 12d, account: acme, plan: pro}
+"""
+
+
+def test_that_a_timeline_of_accounts_is_left_out_is_said(tmp_path: Path) -> None:
+    file, plain = tmp_path / "world.yaml", tmp_path / "plain.yaml"
+    file.write_text(TIMED)
+    plain.write_text(TIMED.partition("timeline")[0])
+    calls = recorded(tmp_path, job(0, "rank_run"))
+    left_out = (
+        f"Left out is the timeline of {file} (1 × set policy.catalogue.plans.pro.price, 2 × change_plan): "
+        "accounts and policy are as they begin."
+    )
+    tested = back_test(calls, [Side(PLANS)], accounts=file)
+    save_columns(columns_of(calls, accounts=file), tmp_path / "calls.parquet", "salt")
+    by_columns = back_test_columns(tmp_path / "calls.parquet", [Side(PLANS)])
+    for answer in (tested, by_columns):
+        assert left_out in answer.notes
+    assert "the timeline of" not in " ".join(back_test(calls, [Side(PLANS)], accounts=plain).notes)
+    command = ["price", "import", calls.where, "--columns", str(tmp_path / "again.parquet")]
+    imported = CliRunner().invoke(cli.app, [*command, "--accounts", str(file)])
+    assert f"Note: {left_out}\n" in imported.output

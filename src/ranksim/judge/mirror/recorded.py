@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ranksim.core.clock import MINUTE, SECOND, Micros
+from ranksim.core.har import is_unknown_call
 from ranksim.core.records import parsed_object
 from ranksim.core.service.operations import OPERATIONS
 from ranksim.core.trace import DeliveryAttempt, Exchange, Header, Trace
@@ -36,7 +37,7 @@ APART = MINUTE
 class TracedAccounts:
     """A trace as a reading of `host`, from `began` to `now` (µs).
 
-    `calls` are those of each key, but for `STARTS`.
+    `calls` are those of each key, but for `STARTS`; `unknown` are those of no operation.
     """
 
     reading: Reading
@@ -44,6 +45,7 @@ class TracedAccounts:
     host: str
     began: Micros
     now: Micros
+    unknown: Sequence[Exchange] = ()
 
     @property
     def start(self) -> Micros:
@@ -161,7 +163,9 @@ def read_recorded(source: Path | Trace, stated: StatedAccount | None = None) -> 
     last = max((exchange.received or exchange.sent) for exchange in trace.exchanges)
     host = next(iter(trace.header.targets.values()), "") or "a recorded deployment"
     first = min(exchange.sent for exchange in trace.exchanges)
-    return TracedAccounts(Reading(tuple(accounts), unknown), calls, host, first, last)
+    reading = Reading(tuple(accounts), unknown)
+    strange = [each for each in trace.exchanges if not each.operations and is_unknown_call(each)]
+    return TracedAccounts(reading, calls, host, first, last, strange)
 
 
 def _by_date(exchanges: list[Exchange]) -> list[Exchange]:

@@ -17,6 +17,7 @@ from ranksim.core.contract.facts import SPENDING_OPERATIONS
 from ranksim.core.contract.plans import CAPABILITY_OF, HOW_JOBS_RUN
 from ranksim.core.contract.policy import Policy
 from ranksim.core.contract.quantities import Distribution
+from ranksim.core.har import unknown_calls_note
 from ranksim.judge.mirror.jobs import (
     by_chance,
     fit_jobs,
@@ -74,6 +75,8 @@ def world_of(
         accounts[name] = _account(read, plan, terms, now, twin.notes)
         clients |= _clients(read, name, now, recorded, twin.notes)
         receivers |= _receivers(read, name, len(receivers), twin)
+    if recorded is not None and recorded.unknown:
+        twin.notes.append(f"{unknown_calls_note(recorded.unknown)}; no client of the twin makes them")
     twin.notes += [
         f"key {name}: {why}, so it has no place in the twin" for name, why in reading.unknown.items()
     ]

@@ -67,18 +67,37 @@ class Accounts(Frozen):
 
 def read_accounts(path: str | Path) -> dict[str, RecordedAccount]:
     """Read the accounts of a file, which may be a whole scenario. Raises BadInput."""
-    return _accounts(_located_accounts(path))
+    return accounts_in(path)[0]
+
+
+def accounts_in(path: str | Path) -> tuple[dict[str, RecordedAccount], str]:
+    """Read the accounts of a file, and what to know of its timeline, "" if it has none. Raises BadInput."""
+    located, left_out = _located_accounts(path)
+    return _accounts(located), left_out
 
 
 def _accounts(located: Located) -> dict[str, RecordedAccount]:
     return dict(validate(Accounts, located).accounts)
 
 
-def _located_accounts(path: str | Path) -> Located:
+def _located_accounts(path: str | Path) -> tuple[Located, str]:
     located = read_yaml(path, "accounts")
     if not isinstance(located.data, dict) or "accounts" not in located.data:
         raise BadInput(f"{path}: expected accounts by name, as in a scenario")
-    return Located(located.where, {"accounts": located.data["accounts"]}, located.lines)
+    accounts = Located(located.where, {"accounts": located.data["accounts"]}, located.lines)
+    return accounts, _timeline_note(path, located.data.get("timeline"))
+
+
+def _timeline_note(path: str | Path, timeline: object) -> str:
+    """Say what a file's timeline has that a back-test leaves out, "" if that is nothing."""
+    actions = (
+        [action for action in timeline if isinstance(action, dict)] if isinstance(timeline, list) else []
+    )
+    counts = Counter(f"{action.get('do')} {action.get('path') or ''}".rstrip() for action in actions)
+    if not counts:
+        return ""
+    named = ", ".join(f"{count:,} × {name}" for name, count in counts.items())
+    return f"Left out is the timeline of {path} ({named}): accounts and policy are as they begin."
 
 
 MONEY = ("price", "add_ons", "revenue", "cost", "margin")
@@ -175,7 +194,7 @@ class BackTest(RecordedAnswer):
             *recorded.answered_notes(self.unlike, len(self.calls), answered, "status"),
             *self.unused,
             *recorded.reasons_notes("Not replayed", self.left_out),
-            *filter(None, (self.first_bad, self.first_unknown, self.duplicates)),
+            *filter(None, (self.first_bad, self.first_unknown, self.duplicates, self.timeline)),
             *self.assumed,
             *self.anchored,
         )
@@ -242,9 +261,9 @@ def back_test(
     base = policy_of(policy)
     if not isinstance(recording, Recording):
         recording = read_recording(recording)
-    located = None
+    located, timeline = None, ""
     if isinstance(accounts, str | Path):
-        located = _located_accounts(accounts)
+        located, timeline = _located_accounts(accounts)
         accounts = _accounts(located)
     recording = with_numbered_hosts(recording)
     sides, terms, taken_over = recorded.running_alike(sides, demand := demand_of(demand))
@@ -276,6 +295,7 @@ def back_test(
         taken_over=taken_over,
         demand=demand,
         duplicates=recording.duplicates.note,
+        timeline=timeline,
         first_bad=recording.first_bad and f"{FIRST_BAD} {recording.first_bad}.",
         first_unknown=recording.first_unknown and f"{FIRST_UNKNOWN} {recording.first_unknown}.",
         unused=_unused(billed[0], recording),

@@ -137,7 +137,7 @@ class ColumnBackTest(RecordedAnswer):
             *recorded.answered_notes(self.unlike, self.columns.calls, self.answered, "outcome"),
             *self.unused,
             *self._audits(),
-            *filter(None, (self.columns.unnamed, self.duplicates)),
+            *filter(None, (self.columns.unnamed, self.duplicates, self.timeline)),
             *recorded.reasons_notes("Not in the columns", self.left_out),
             *recorded.reasons_notes(
                 "Beyond what is followed, so that later calls may come out otherwise", self.columns.unmodelled
@@ -396,6 +396,7 @@ def back_test_columns(
         taken_over=taken_over,
         demand=demand,
         duplicates=columns.duplicates,
+        timeline=columns.timeline,
         unused=_unused(done[0].billed, runs[0]),
         anchored=recorded.anchored_notes(columns.specs, columns.start, base),
         assumed=recorded.assumed_notes(columns.specs, unstated, " of ranksim price import"),

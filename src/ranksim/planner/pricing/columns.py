@@ -63,7 +63,7 @@ COLUMNS = {
 SUFFIXES = ("", ".parquet", ".pq")
 """How the name of a file of columns may end."""
 
-KEPT = ("keys", "things", "start", "end", "calls", "left_out", "duplicates")
+KEPT = ("keys", "things", "start", "end", "calls", "left_out", "duplicates", "timeline")
 """What a file says of all its calls, by the names of the fields of `Columns`."""
 
 OUTCOME_OF = {"rate_limited": LIMITED, "allowance_exhausted": QUOTA_EXHAUSTED, **CHECK_OF}
@@ -104,7 +104,7 @@ class Columns:
     """A recording as columns: its accounts by row, and its calls in chunks, which can be read repeatedly.
 
     `unnamed` says how many accounts have no name, where names were given; `duplicates` which rows of what was
-    imported said the same.
+    imported said the same; `timeline` what the timeline of a file of accounts has that is left out.
     """
 
     where: str
@@ -118,6 +118,7 @@ class Columns:
     chunks: Callable[[], Iterator[Records]]
     unnamed: str = ""
     duplicates: str = ""
+    timeline: str = ""
 
     def __repr__(self) -> str:
         calls, accounts = units.many(self.calls, "call"), units.many(len(self.accounts), "account")
@@ -278,7 +279,7 @@ def read_columns(path: str | Path, names: dict[str, str] | str | Path | None = N
         shown_as = read_names(names) if isinstance(names, str | Path) else names
         unnamed = _unnamed(path, accounts, shown_as, "names" if isinstance(names, dict) else str(names))
         accounts = tuple(replace(owner, name=shown_as.get(owner.name, owner.name)) for owner in accounts)
-    fields = {name: header[name] for name in KEPT if name in header}  # older files lack the last
+    fields = {name: header[name] for name in KEPT if name in header}  # a file may lack the last
     return Columns(str(path), accounts, chunks=chunks, unnamed=unnamed, **fields)
 
 

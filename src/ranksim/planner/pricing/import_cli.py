@@ -62,9 +62,11 @@ def import_recording(
 
     Example: ranksim price import examples/pricing/trace.jsonl --columns calls.parquet
     """
+    from dataclasses import replace
+
     from ranksim.core.extras import imported
     from ranksim.core.files import check_outputs
-    from ranksim.planner.pricing.back_test import read_accounts
+    from ranksim.planner.pricing.back_test import accounts_in
     from ranksim.planner.pricing.columns import check_replaced, save_columns
     from ranksim.planner.pricing.importing import columns_of
     from ranksim.planner.pricing.recorded_sides import reasons_text
@@ -74,18 +76,19 @@ def import_recording(
     imported("pyarrow", "columns need pyarrow", "plots")
     check_outputs((columns, names), (recording, accounts, rules))
     check_replaced(columns)
-    described = {} if accounts is None else read_accounts(accounts)
+    described, timeline = ({}, "") if accounts is None else accounts_in(accounts)
     reading = RecordingInput(rules, read_column_names(columns_are), account_from, skip_bad)
     with show_progress("reading") as tell:
         calls = reading.read(recording, part(tell, 0.0, 0.5))
         made = columns_of(calls, accounts=described, keywords=keywords, progress=part(tell, 0.5, 1.0))
+        made = replace(made, timeline=timeline)
         save_columns(made, columns, salt, names=names)
     first_bad = calls.first_bad and f"{FIRST_BAD} {calls.first_bad}.\n"
     unknown = calls.first_unknown and f"{FIRST_UNKNOWN} {calls.first_unknown}.\n"
-    duplicates = made.duplicates and f"Note: {made.duplicates}\n"
+    notes = "".join(f"Note: {note}\n" for note in (made.duplicates, timeline) if note)
     print_out(
         f"{units.many(made.calls, 'call')} of {units.many(len(made.accounts), 'account')}, {_span(calls)}"
-        f"Left out: {reasons_text(made.left_out)}.\n{first_bad}{unknown}{duplicates}"
+        f"Left out: {reasons_text(made.left_out)}.\n{first_bad}{unknown}{notes}"
         f"{_undescribed(calls, described, accounts)}"
         "Beyond what columns can follow, so that later calls may come out otherwise: "
         f"{reasons_text(made.unmodelled, 'none')}.\n{_without_codes(calls)}Written to {columns}\n"

@@ -38,7 +38,7 @@ from ranksim.planner.fleet.rows import (
     Records,
     to_records,
 )
-from ranksim.planner.pricing.back_test import read_accounts
+from ranksim.planner.pricing.back_test import accounts_in
 from ranksim.planner.pricing.columns import CHUNK, OUTCOME_OF, ColumnAccount, Columns
 from ranksim.planner.pricing.recording import RecordedCall, Recording, read_recording, why_unrepeatable
 from ranksim.planner.pricing.replay import RESOURCES, specs_of, with_numbered_hosts
@@ -131,8 +131,9 @@ def columns_of(
     """
     if not isinstance(recording, Recording):
         recording = read_recording(recording)
+    timeline = ""
     if isinstance(accounts, str | Path):
-        accounts = read_accounts(accounts)
+        accounts, timeline = accounts_in(accounts)
     recording = with_numbered_hosts(recording)
     importer = _Importer(recording, accounts or {}, keywords, seed)
     with noted("making columns", progress) as tell:
@@ -148,6 +149,7 @@ def columns_of(
         calls=len(rows),
         left_out=dict(importer.left_out),
         duplicates=recording.duplicates.note,
+        timeline=timeline,
         chunks=lambda: (_by_account(calls[at : at + CHUNK]) for at in range(0, len(calls), CHUNK)),
     )
 

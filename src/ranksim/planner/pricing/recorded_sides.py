@@ -156,6 +156,7 @@ class RecordedAnswer(DrawnAnswer, ABC):
     what one has from the other. `unused` says which months are billed though nobody saw their use, `anchored`
     whose billing months are taken to begin with the recording, `assumed` what the cost of jobs rests on.
     `demand` says who leaves because of B's prices, `duplicates` which rows of the recording say the same,
+    `timeline` what the timeline of a file of accounts has that is left out,
     `first_unknown` where the first call of an unknown operation stands, `first_bad` what is wrong with the
     first that cannot be read.
     """
@@ -171,6 +172,7 @@ class RecordedAnswer(DrawnAnswer, ABC):
     anchored: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
     duplicates: str = ""
+    timeline: str = ""
     first_unknown: str = ""
     first_bad: str = ""
     demand: Demand

@@ -172,7 +172,7 @@ class Search(DrawnAnswer):
             "(Clopper and Pearson), both as if the recorded customers were drawn from many.",
             "What customers did not ask for because they were refused when recorded is not in it.",
             *self._tied(),
-            *filter(None, (self.columns.unnamed, self.columns.duplicates)),
+            *filter(None, (self.columns.unnamed, self.columns.duplicates, self.columns.timeline)),
             *self.assumed,
         )
 
