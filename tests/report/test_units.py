@@ -34,7 +34,16 @@ def test_what_rounds_to_nothing_is_not_negative() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.066, "6.6 points"), (-0.5, "−50 points"), (0, "0 points"), (-0.0001, "0 points")],
+    [
+        (0.066, "6.6 points"),
+        (-0.5, "−50 points"),
+        (0, "0 points"),
+        (-0.0001, "−0.01 points"),
+        (-0.00042, "−0.042 points"),
+        (0.0005, "0.1 points"),
+        (0.00049, "0.049 points"),
+        (1e-8, "0 points"),
+    ],
 )
 def test_differences_of_shares_are_points(value: float, text: str) -> None:
     assert units.write("points", value) == text

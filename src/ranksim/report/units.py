@@ -38,9 +38,16 @@ def percent(value: Number) -> str:
     return _signed(f"{value * 100:.1f}".removesuffix(".0")) + " %"
 
 
+LEAST_POINTS = 0.0005
+"""From this difference of two shares on it is told to a tenth of a point, as shares are."""
+
+
 def percentage_points(value: Number) -> str:
-    """A difference of two shares in percentage points: 2.5 points."""
-    return _signed(f"{value * 100:.1f}".removesuffix(".0")) + " points"
+    """A difference of two shares in percentage points: 2.5 points; a smaller one by two digits: 0.042."""
+    points = f"{value * 100:.1f}".removesuffix(".0")
+    if abs(value) < LEAST_POINTS:
+        points = f"{float(f'{value * 100:.2g}'):.4f}".rstrip("0").rstrip(".")
+    return _signed(points) + " points"
 
 
 def difference_of(quantity: str) -> str:

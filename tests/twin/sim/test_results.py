@@ -358,6 +358,11 @@ def test_differences_of_shares_are_fractions_of_1_as_shares_are() -> None:
     assert row["low"] < row["difference"] < row["high"]
 
 
+def test_a_difference_of_shares_that_are_told_apart_is_not_told_as_nothing() -> None:
+    text = result((9945, 55)).compare(result((9944, 56)), "refusals.share").summary()
+    assert text.split("difference\n")[1].split()[-6:] == ["0.6", "%", "0.5", "%", "−0.01", "points"]
+
+
 def test_one_pair_of_what_is_drawn_may_be_chance() -> None:
     then, now = result((20, 5), (20, 5)), result((90, 5), (93, 5))
     now.replications[1].endpoints[0]["disablings"] = [[2 * MINUTE, "20 consecutive failed deliveries"]]

@@ -169,7 +169,7 @@ class Comparison(ComparisonAnswer):
     def _refused(self) -> str:
         """Which refusal meets customers of B most otherwise than those of A."""
         most = max((self.row(limit) for limit in pairs.LIMITS), key=lambda row: abs(row["difference"]))
-        if units.percentage_points(most["difference"]) == units.percentage_points(0):
+        if abs(most["difference"]) < units.LEAST_POINTS:
             return "as many of them meet each refusal"
         code = most["metric"].removeprefix("hit_")
         if self.population.accounts == 1:
@@ -225,8 +225,7 @@ class Comparison(ComparisonAnswer):
 
     def _differs(self, row: Row) -> bool:
         """Whether a row says what no other does: a difference; of prices one that revenue has not, too."""
-        text = units.write(units.difference_of(row["unit"]), row["difference"])
-        if not row["difference"] or text == "0 points":
+        if not row["difference"] or (row["unit"] == "share" and abs(row["difference"]) < units.LEAST_POINTS):
             return False
         revenue = self.row("revenue", row["plan"])["difference"] if row["metric"] == "plan_prices" else None
         return bool(row["difference"] != revenue)
