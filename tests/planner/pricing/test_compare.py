@@ -79,6 +79,18 @@ def test_people_are_told_what_differs_and_each_number_once() -> None:
     assert not {"Money", "Customers refused", "Blocked"} & {view.title for view in same.views()}
 
 
+def test_the_refusal_of_the_headline_is_one_that_most_customers_newly_meet() -> None:
+    """All are without the capability under A, and all meet the ceiling under B: none is refused as before."""
+    lacking = catalogue({"flat": {"price": 30 * USD, "capabilities": ()}}, "lacking")
+    compared = compare(population(), lacking, TIGHT, policy=CALENDAR, replications=2)
+    assert compared.sentence.endswith("; 100 % of them meet cost_cap_reached, under A 0 %.")
+    assert compared.newly_refused["hit_cost_cap_reached"] == 1
+    drawn = compared.plot("limits").get_title()
+    assert drawn == "cost_cap_reached: 0 % of customers under A, 100 % under B"
+    relieved = compare(population(), TIGHT, FLAT, policy=CALENDAR, replications=2)
+    assert relieved.sentence.endswith("; none of them meet cost_cap_reached, under A 100 %.")
+
+
 def test_frames_have_dollars_and_seconds() -> None:
     compared = compare(population(), FLAT, TIGHT, policy=CALENDAR, replications=2)
     frame = compared.frame().set_index(["plan", "metric"])

@@ -135,8 +135,9 @@ class Comparison(ComparisonAnswer):
     Shares have intervals of their own. Money of a plan that nobody is on in a replication counts 0 there, so
     that plans add up to "all"; other means are over the replications in which somebody is on it. `margins`:
     plan, percentile, a and b with intervals, of. A customer's plan is the one that the population names,
-    under A and B. `unchanged` are the plans whose customers B changes nothing for. Of a catalogue that does
-    not know its prices nothing is said of needs, either.
+    under A and B. `newly_refused` is by limit the share that meets it under B alone. `unchanged` are the
+    plans whose customers B changes nothing for. Of a catalogue that does not know its prices nothing is said
+    of needs, either.
     """
 
     TABLES = MappingProxyType(
@@ -150,6 +151,7 @@ class Comparison(ComparisonAnswer):
 
     population: Population
     unchanged: tuple[str, ...]
+    newly_refused: Mapping[str, float]
     margins: tuple[Row, ...]
     needs: tuple[Need, ...]
     engine: str
@@ -167,15 +169,17 @@ class Comparison(ComparisonAnswer):
         return f"Of {units.many(self.population.accounts, 'customer')} in {span}, {earns}"
 
     def _refused(self) -> str:
-        """Which refusal meets customers of B most otherwise than those of A."""
-        most = max((self.row(limit) for limit in pairs.LIMITS), key=lambda row: abs(row["difference"]))
-        if abs(most["difference"]) < units.LEAST_POINTS:
+        """Which refusal most customers meet under B alone, else which fewer meet."""
+        most = pairs.most_changed(map(self.row, pairs.LIMITS), self.newly_refused, units.LEAST_POINTS)
+        if most is None:
             return "as many of them meet each refusal"
         code = most["metric"].removeprefix("hit_")
+        a, b = (units.percent(most[side]) for side in "ab")
         if self.population.accounts == 1:
-            under = f"{units.percent(most['b'])} of the replications, under A in {units.percent(most['a'])}"
-            return f"that customer meets {code} in {under}"
-        return f"{units.percent(most['b'])} of them meet {code}, under A {units.percent(most['a'])}"
+            return f"that customer meets {code} in {b} of the replications, under A in {a}"
+        if a == b:
+            return f"{units.percent(self.newly_refused[most['metric']])} of them newly meet {code}"
+        return f"{b if most['b'] else 'none'} of them meet {code}, under A {a}"
 
     def _assumed(self) -> str:
         return self.demand.sentence
@@ -343,6 +347,7 @@ def compare(
         differences=tuple(_rows(plans, runs, level, unchanged, priced)),
         population=population,
         unchanged=unchanged,
+        newly_refused=pairs.newly_refused_by(runs),
         margins=tuple(pairs.margin_rows(plans, runs, level)) if priced else (),
         needs=tuple(_needs(sides, first, tuple(tried), threads, compiled)) if priced else (),
         engine=runs[-1][1].engine,

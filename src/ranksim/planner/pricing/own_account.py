@@ -299,8 +299,9 @@ class AccountComparison(ComparisonAnswer):
     def _refused(self) -> str:
         """Which refusal meets more or fewer calls under B."""
         rows = [row for row in self.differences if row["metric"].startswith("refused_")]
-        most = max(rows, key=lambda row: abs(row["difference"]), default=None)
-        if most is None or not most["difference"]:
+        raised = {row["metric"]: row["difference"] for row in rows}
+        most = pairs.most_changed(rows, raised, least=0.5 / pairs.MOST)  # one call in any replication counts
+        if most is None:
             same = "each limit refuses the same number of its calls"
             return same if self.refusals else "none of its calls is refused"
         code = most["metric"].removeprefix("refused_")

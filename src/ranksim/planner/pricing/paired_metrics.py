@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,6 +149,30 @@ def _share(plan: str, metric: str, runs: Runs, level: float, unchanged: bool) ->
     won = estimate_gain([b for _, b in some], [a for a, _ in some], level)
     row |= {"difference": difference, "difference_unit": "share", "low": low, "high": high}
     return row | with_ends("gain", won) | {"of": len(first), "base": "customers"}
+
+
+def newly_refused_by(runs: Runs) -> dict[str, float]:
+    """Return by limit which share of the customers of all replications meets it under B, and not under A."""
+    return {
+        limit: float(np.concatenate([b.hits[limit] & ~a.hits[limit] for a, b in runs]).mean())
+        for limit in LIMITS
+    }
+
+
+def most_changed(
+    rows: Iterable[Mapping[str, Any]], raised: Mapping[str, float], least: float
+) -> Mapping[str, Any] | None:
+    """Return the row of the refusal that B brings most, else of that which it takes away most.
+
+    `raised` says by metric how much B brings; of equals it is the first. None where nothing changes by the
+    `least` that counts.
+    """
+    rows = list(rows)
+    brought = max(rows, key=lambda row: raised[row["metric"]], default=None)
+    if brought is None or raised[brought["metric"]] >= least:
+        return brought
+    relieved = min(rows, key=lambda row: float(row["difference"]))
+    return relieved if relieved["difference"] <= -least else None
 
 
 def margin_rows(plans: Sequence[str], runs: Runs, level: float) -> list[Row]:

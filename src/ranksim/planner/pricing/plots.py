@@ -8,6 +8,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from ranksim.core.money import MICRO_USD
+from ranksim.planner.pricing.paired_metrics import most_changed
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer
 from ranksim.report.figure import (
@@ -83,7 +84,7 @@ def margins(differences: Sequence[Row], ax: Axes) -> Axes:
     return finish(ax, sentence, x="margin under B − margin under A, USD in the run", grid="x")
 
 
-def limits_met(differences: Sequence[Row], ax: Axes) -> Axes:
+def limits_met(differences: Sequence[Row], newly_refused: Mapping[str, float], ax: Axes) -> Axes:
     """Draw the share of customers that meets each limit, under A and under B."""
     of_all = [row for row in differences if row["plan"] == "all" and row["metric"].startswith("hit_")]
     rows = [row for row in of_all if row["a"] or row["b"]]
@@ -94,16 +95,18 @@ def limits_met(differences: Sequence[Row], ax: Axes) -> Axes:
     _rows(ax, [row["metric"].removeprefix("hit_").replace("_", " ") for row in rows])
     ax.set_xlim(left=0)
     ax.margins(x=0.1)
-    sentence = _most_moved(rows) if rows else "Nobody is refused anything"
+    sentence = _most_moved(rows, newly_refused) if rows else "Nobody is refused anything"
     return finish(ax, sentence, x="% of customers refused at least once", grid="x")
 
 
-def _most_moved(rows: Sequence[Row]) -> str:
-    """Say which limit changes most."""
-    most = max(rows, key=lambda row: abs(row["b"] - row["a"]))
+def _most_moved(rows: Sequence[Row], newly_refused: Mapping[str, float]) -> str:
+    """Say which limit most customers meet under B alone, else which fewer meet."""
+    limits = [row for row in rows if row["metric"] in newly_refused]
+    most = most_changed(limits, newly_refused, units.LEAST_POINTS)
+    if most is None:
+        return "B moves no limit"
     name = most["metric"].removeprefix("hit_")
-    a, b = units.percent(most["a"]), units.percent(most["b"])
-    return f"{name}: {a} of customers under A, {b} under B" if a != b else "B moves no limit"
+    return f"{name}: {units.percent(most['a'])} of customers under A, {units.percent(most['b'])} under B"
 
 
 def percentiles(margins: Sequence[Row], ax: Axes) -> Axes:
@@ -351,7 +354,7 @@ def customer_margins(rows: Sequence[Row], ax: Axes) -> Axes:
 
 PLOTS: dict[str, Callable[[Any, Axes], Axes]] = {
     "margin": lambda answer, ax: margins(answer.differences, ax),
-    "limits": lambda answer, ax: limits_met(answer.differences, ax),
+    "limits": lambda answer, ax: limits_met(answer.differences, answer.newly_refused, ax),
     "percentiles": lambda answer, ax: percentiles(answer.margins, ax),
     "prices": lambda answer, ax: prices(answer.tables["plans"], ax),
     "ceilings": lambda answer, ax: ceilings(answer.tables["trials"], answer.risk, ax),
