@@ -9,17 +9,20 @@ from typing import Any
 import pandas as pd
 import pytest
 
+import ranksim as rs
 from ranksim.core.errors import BadInput
 from ranksim.report import frames
 from ranksim.report.table_spec import TableSpec
-from ranksim.twin.sim.tables import COLUMNS, in_files, quantities
+from ranksim.twin.sim.tables import COLUMNS, in_files, quantities, quantities_in_files
+
+SCENARIO = Path(__file__).parents[2] / "scenarios" / "quickstart.yaml"
 
 Tables = dict[str, list[dict[str, Any]]]
 
 
 def save(tables: Tables, path: Path) -> None:
     columns = {name: in_files(name, rows) for name, rows in tables.items()}
-    frames.save_tables(columns, {name: quantities(name) for name in tables}, path)
+    frames.save_tables(columns, {name: quantities_in_files(name) for name in tables}, path)
 
 
 def test_parquet_holds_every_table_with_times_as_times(tables: Tables, tmp_path: Path) -> None:
@@ -52,6 +55,34 @@ def test_dates_and_unknown_times_are_times_in_parquet(tmp_path: Path) -> None:
     assert frame["day"].tolist() == [pd.Timestamp("2026-01-05", tz="UTC"), pd.NaT]
     assert [frame[column].dtype.kind for column in frame] == ["M", "m", "m"]
     assert frame["low"][0] == pd.Timedelta(1, "us")
+
+
+def types_in(folder: Path) -> dict[str, dict[str, str]]:
+    import pyarrow.parquet
+
+    schemas = {path.stem: pyarrow.parquet.read_schema(path) for path in folder.glob("*.parquet")}
+    return {name: {field.name: str(field.type) for field in schema} for name, schema in schemas.items()}
+
+
+def test_tables_without_rows_or_values_have_the_types_of_others(tmp_path: Path) -> None:
+    """The few that this run leaves empty are written by hand; means on which replications agree are whole."""
+    run = rs.run(SCENARIO, replications=2, settings={"scenario.length": "11d"}).tables
+    call = {**run["calls"][0], "tries": 3}
+    filled = {**run, "notes": [{"replication": 0, "text": "late", "count": 2}], "given_up": [call]}
+    assert all(filled.values())
+    for name, column in (("levels", "limit"), ("queues_by_day", "jobs"), ("windows_by_day", "fullest")):
+        filled[name] = [
+            row | {of: row[of] + 0.5 for of in (column, "low", "high") if row.get(of)} for row in run[name]
+        ]
+    folders = [tmp_path / name for name in ("filled", "empty", "unknown")]
+    for folder in folders:
+        folder.mkdir()
+    save(filled, folders[0])
+    save({name: [] for name in filled}, folders[1])
+    save({name: [dict.fromkeys(COLUMNS[name])] for name in filled}, folders[2])
+    of_filled, *others = map(types_in, folders)
+    for of_others in others:
+        assert of_others == of_filled
 
 
 def test_without_pyarrow_it_is_csv(tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

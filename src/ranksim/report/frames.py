@@ -42,7 +42,8 @@ def save_tables(
 ) -> None:
     """Write tables, each as its columns, into an existing directory: as Parquet, else as CSV.
 
-    `quantities` says by table which columns are times. Parquet has these as such, CSV as µs.
+    `quantities` says by table which columns are times, and which without any value are "whole". Parquet has
+    times as such, and columns without values with the types of others; CSV has times in µs.
     """
     parquet = bool(find_spec("pyarrow"))
     for name, columns in tables.items():
@@ -56,19 +57,22 @@ def _parquet(columns: Mapping[str, list[Any]], quantities: Mapping[str, str], pa
     import pyarrow
     import pyarrow.parquet
 
-    typed = {name: _typed(values, quantities.get(name, "")) for name, values in columns.items()}
+    typed = {name: _typed(name, values, quantities.get(name, "")) for name, values in columns.items()}
     pyarrow.parquet.write_table(pyarrow.table(typed), path)
 
 
-def _typed(values: list[Any], quantity: str) -> Any:
+def _typed(name: str, values: list[Any], quantity: str) -> Any:
     """Return a column as Arrow has it; instants, durations and dates are times, to the µs."""
     import pyarrow
     import pyarrow.compute
 
-    if quantity not in ("instant", "duration", "date"):
-        return pyarrow.array(values)
     if quantity == "date":
         return pyarrow.compute.assume_timezone(pyarrow.array(values).cast(pyarrow.timestamp("us")), "UTC")
+    if quantity not in ("instant", "duration"):
+        array = pyarrow.array(values)
+        types = {str: pyarrow.string(), bool: pyarrow.bool_(), int: pyarrow.int64(), float: pyarrow.float64()}
+        of = int if name in WHOLE else _type_of(name, quantity)
+        return array.cast(types.get(of, array.type)) if pyarrow.types.is_null(array.type) else array
     micros = [None if value is None else round(value) for value in values]
     return pyarrow.array(
         micros, pyarrow.duration("us") if quantity == "duration" else pyarrow.timestamp("us", "UTC")
@@ -157,10 +161,15 @@ def typed_without_rows(frame: pd.DataFrame, quantities: Mapping[str, str]) -> pd
 
     Text is what is named in `TEXT`, or of the quantity "text" or "word"; a "flag" and a "list" are neither.
     """
-    types: Mapping[str, Any] = {"text": "str", "word": "str", "flag": bool, "list": object}
-    kinds = {**dict.fromkeys(TEXT, "text"), **quantities}
     columns = map(str, () if len(frame) else frame)
-    return frame.astype({column: types.get(kinds.get(column, ""), float) for column in columns})
+    types = {column: _type_of(column, quantities.get(column, "")) for column in columns}
+    return frame.astype({column: "str" if of is str else of for column, of in types.items()})
+
+
+def _type_of(column: str, quantity: str) -> type:
+    """The type of the values of a column that has none, by its quantity, if it is known, or its name."""
+    types = {"text": str, "word": str, "flag": bool, "list": object, "whole": int}
+    return types.get(quantity or "text" * (column in TEXT), float)
 
 
 TEXT = (
@@ -170,6 +179,9 @@ TEXT = (
     "what", "who",
 )  # fmt: skip
 """Columns that are text in every table, unless its quantities say otherwise."""
+
+WHOLE = ("attempt", "check", "hour", "replication", "status", "tries")
+"""Columns that are whole numbers in every table; in a frame, which may lack some, they are floats."""
 
 
 def with_number_ends(frame: pd.DataFrame) -> pd.DataFrame:

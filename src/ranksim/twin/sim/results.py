@@ -423,7 +423,7 @@ class Result:
         (folder / "tables").mkdir()
         save_tables(
             {name: tables.in_files(name, rows) for name, rows in self.tables.items()},
-            {name: tables.quantities(name) for name in self.tables},
+            {name: tables.quantities_in_files(name) for name in self.tables},
             folder / "tables",
         )
         images = {}

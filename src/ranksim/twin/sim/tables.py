@@ -393,6 +393,16 @@ def quantities(table: str) -> dict[str, str]:
     return quantities
 
 
+def quantities_in_files(table: str) -> dict[str, str]:
+    """Return the same by names in files, and which columns are whole that have means in other tables."""
+    names = names_of_money(table, integers=True)
+    plain = dict.fromkeys(WHOLE.get(table, ()), "whole")
+    return plain | {names.get(column, column): of for column, of in quantities(table).items()}
+
+
+WHOLE = {"notes": ("count",), "windows_by_hour": OF_HOURS, "queues_by_hour": OF_HOURS}
+
+
 def names_of_money(table: str, *, integers: bool) -> dict[str, str]:
     """Return names in frames and files of columns of money whose own say no unit, in µUSD or dollars."""
     unit = "uusd" if integers else "usd"
