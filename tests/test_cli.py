@@ -251,7 +251,7 @@ def test_plans_knows_no_other_catalogue() -> None:
 
 
 def test_a_catalogue_that_is_written_reads_back(tmp_path: Path) -> None:
-    path = tmp_path / "catalogue.yaml"
+    path = tmp_path / "new" / "catalogue.yaml"
     assert Told("explain", "plans", "--out", path).code == 0
     assert ranksim.Policy.load(_policy_with(path)).catalogue == ranksim.Policy().catalogue
     assert Told("explain", "plans", "starter", "--out", path).code == 0

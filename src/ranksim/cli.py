@@ -246,7 +246,7 @@ def plans_command(
     with spoken():
         from ranksim.core.contract.located import Located
         from ranksim.core.contract.policy import read_catalogue
-        from ranksim.core.files import check_outputs, write_text
+        from ranksim.core.files import check_outputs, write_file
         from ranksim.report import plans
         from ranksim.report.answer import printed
         from ranksim.report.document import as_text
@@ -259,7 +259,7 @@ def plans_command(
             sold = sold.model_copy(update={"plans": {name: sold.plans[name] for name in names}})
         if out is not None:
             check_outputs((out,), (Path(catalogue),))
-            write_text(out, plans.as_yaml(sold))
+            write_file(out, plans.as_yaml(sold))
         if json:
             print_out(as_text(plans.as_document(sold)))
         else:

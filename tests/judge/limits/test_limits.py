@@ -366,7 +366,11 @@ def address() -> Iterator[str]:
 
 @pytest.mark.slow
 def test_probing_over_sockets(address: str, tmp_path: Path) -> None:
-    out, page, junit = tmp_path / "calls.jsonl", tmp_path / "page.html", tmp_path / "limits.xml"
+    out, page, junit = (
+        tmp_path / "calls.jsonl",
+        tmp_path / "new" / "page.html",
+        tmp_path / "of" / "limits.xml",
+    )
     words = ["limits", address, "--limit", "10/500ms", "--out", str(out)]
     done = CliRunner().invoke(cli.app, [*words, "--html", str(page), "--junit", str(junit)])
     assert done.exit_code == 0, done.output

@@ -274,7 +274,7 @@ def _agreed(plan: "ProbePlan", *, yes: bool) -> bool:
 
 
 def _report(judgement: "JudgedLimits", html: Path | None, junit: Path | None, *, json: bool) -> None:
-    from ranksim.core.files import write_text
+    from ranksim.core.files import write_file
     from ranksim.judge.limits.lines import WIDTH
     from ranksim.judge.report.junit import junit_of_checks
 
@@ -285,9 +285,9 @@ def _report(judgement: "JudgedLimits", html: Path | None, junit: Path | None, *,
             else part.judged.evidence.says
             for part in judgement.parts
         }
-        write_text(junit, junit_of_checks("limits", cases))
+        write_file(junit, junit_of_checks("limits", cases))
     if html is not None:
-        write_text(html, judgement.page())
+        write_file(html, judgement.page())
     text = wrapped(f"{judgement.summary()}\n", WIDTH)
     print_out(judgement.to_json() if json else text)
     if judgement.broken:
