@@ -11,6 +11,7 @@ from flat_customers import CALENDAR, USD, catalogue, population
 
 import ranksim as rs
 from ranksim.core.clock import DAY
+from ranksim.core.contract.plans import Catalogue
 from ranksim.core.errors import BadInput
 from ranksim.inference.precision import FIRST_STAGE
 from ranksim.planner.fleet.engine import Compiled
@@ -412,6 +413,29 @@ def test_plans_whose_price_stays_keep_their_customers() -> None:
     other, flat = compared.row("margin", "other"), compared.row("customers", "flat")
     assert (other["difference"], other["low"], other["high"]) == (0, 0, 0)
     assert flat["b"] == pytest.approx(flat["a"] / 2)
+
+
+def test_that_a_bill_of_nothing_drives_nobody_away_is_said() -> None:
+    free = catalogue({"flat": {"price": 0}, "other": {"price": 10 * USD}})
+    paid = catalogue({"flat": {"price": 45 * USD}, "other": {"price": 10 * USD}})
+    customers, price = population("{flat: 1, other: 1}"), Demand(price=1.0)
+
+    def told(a: Catalogue, b: Catalogue, demand: Demand | None) -> list[str]:
+        compared = compare(customers, a, b, policy=CALENDAR, replications=2, demand=demand)
+        assert compared.row("customers")["b"] == 10
+        return [note for note in compared.notes if "paid nothing" in note]
+
+    assert not told(free, paid, None)
+    assert not told(free, free, price)
+    [note] = told(free, paid, price)
+    assert re.fullmatch(
+        r"\d+ of 20 customers paid nothing before, and would pay under B: that is a rise by no ratio, so "
+        r"none of them is taken to leave because of it\.",
+        note,
+    )
+    grid = {"plans.flat.price": ["0 USD", "45 USD"]}
+    frontier = pareto(customers, free, grid, policy=CALENDAR, replications=2, demand=price)
+    assert any("and would pay under some of the catalogues: " in note for note in frontier.notes)
 
 
 def test_a_bill_that_is_not_known_does_not_rise() -> None:

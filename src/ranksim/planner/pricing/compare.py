@@ -32,7 +32,7 @@ from ranksim.planner.pricing.catalogues import (
     selling,
     terms_view,
 )
-from ranksim.planner.pricing.demand import Demand, demand_of, newly_blocked
+from ranksim.planner.pricing.demand import Demand, demand_of, free_before, newly_blocked
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
 from ranksim.report.progress import Tell
@@ -52,7 +52,8 @@ class ComparisonAnswer(DrawnAnswer, ABC):
 
     `differences`: plan, metric, unit, a, b, difference, low, high, gain, of, base. `of` is how many
     replications the means are over, or how many customers the shares are of, as `base` says. `unpriced` says
-    which prices a catalogue does not know: nothing is then said of revenue and margins.
+    which prices a catalogue does not know: nothing is then said of revenue and margins. `unmoved` says who
+    paid nothing, so that no price drives them away.
     """
 
     kind = "price compare"
@@ -65,6 +66,7 @@ class ComparisonAnswer(DrawnAnswer, ABC):
     seed: int
     level: float
     demand: Demand
+    unmoved: tuple[str, ...]
     differences: tuple[Row, ...]
 
     @property
@@ -104,7 +106,7 @@ class ComparisonAnswer(DrawnAnswer, ABC):
     @property
     def compared(self) -> tuple[str, ...]:
         """The notes that say who leaves, which catalogues A and B are, and what they have from each other."""
-        return self._assumed(), f"A: {self.names[0]}. B: {self.names[1]}.", *self.taken_over
+        return self._assumed(), *self.unmoved, f"A: {self.names[0]}. B: {self.names[1]}.", *self.taken_over
 
     @property
     def tables(self) -> Tables:
@@ -319,6 +321,7 @@ def compare(
     tried = trials(population, sides.sold[0], policy) | trials(population, sides.sold[1], policy)
     fleets = [FleetSide(population, selling(policy, catalogue)) for catalogue in sides.served]
     first: list[FleetResult] = []
+    free: list[int] = []
 
     def serve(drawn: int) -> tuple[pairs.Served, pairs.Served]:
         # Asked of the first replication alone: who would need what.
@@ -326,7 +329,9 @@ def compare(
         results = simulate_sides(every, drawn, threads=threads, compiled=compiled)
         first.extend(() if first else results)
         a, b = results[:2]
-        staying = demand.stay(bills(b).revenue, bills(a).revenue, newly_blocked(b, a))
+        pays, paid = bills(b).revenue, bills(a).revenue
+        staying = demand.stay(pays, paid, newly_blocked(b, a))
+        free.append(free_before(pays, paid))
         return pairs.tally_run(a), pairs.tally_run(b, staying)
 
     runs = pairs.paired_runs(
@@ -344,6 +349,7 @@ def compare(
         seed=seed,
         level=level,
         demand=demand,
+        unmoved=demand.unmoved_notes(sum(free), len(runs) * population.accounts, "under B"),
         differences=tuple(_rows(plans, runs, level, unchanged, priced)),
         population=population,
         unchanged=unchanged,

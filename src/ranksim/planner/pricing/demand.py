@@ -22,6 +22,10 @@ MOST_ELASTIC = 10
 """At a tenth more, at most all leave."""
 
 
+UNDER_SOME = "under some of the catalogues"
+"""Where customers would pay who pay nothing under the catalogue as it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """Which shares of the customers leave; neither buys another plan.
@@ -65,6 +69,15 @@ class Demand:
             f"and {refused} of those refused in a way that they never were; nobody buys another plan."
         )
 
+    def unmoved_notes(self, free: int, of: int, under: str) -> tuple[str, ...]:
+        """Say how many customers no price drives away, as they paid nothing and now pay `under` something."""
+        if not (self.price and free):
+            return ()
+        return (
+            f"{units.count(free)} of {units.many(of, 'customer')} paid nothing before, and would pay {under}"
+            ": that is a rise by no ratio, so none of them is taken to leave because of it.",
+        )
+
     def stay(self, revenue: Charged, before: Charged, newly_refused: NDArray[np.bool_] | bool) -> Amounts:
         """Return the share of each customer that stays, above 1 where customers come.
 
@@ -75,6 +88,11 @@ class Demand:
         refused = np.where(newly_refused, self.refused, 0.0)
         share: Amounts = np.maximum(0.0, 1.0 - self.price * rise) * (1.0 - refused)
         return share
+
+
+def free_before(revenue: Charged, before: Charged) -> int:
+    """Return how many customers paid nothing `before` and pay now (µUSD)."""
+    return int(np.count_nonzero(np.equal(before, 0) & np.greater(revenue, 0)))
 
 
 def demand_of(demand: Demand | None, unpriced: Sequence[str] = ()) -> Demand:

@@ -41,7 +41,7 @@ from ranksim.planner.fleet.rows import LIFTED, OUTCOMES
 from ranksim.planner.pricing import catalogues
 from ranksim.planner.pricing import paired_metrics as pairs
 from ranksim.planner.pricing.compare import ComparisonAnswer
-from ranksim.planner.pricing.demand import Demand, demand_of
+from ranksim.planner.pricing.demand import Demand, demand_of, free_before
 from ranksim.planner.study.fleets import charged
 from ranksim.report import units
 from ranksim.report.progress import Tell
@@ -386,6 +386,7 @@ def compare_account(
         seed=seed,
         level=level,
         demand=demand,
+        unmoved=demand.unmoved_notes(free_before(paid[1], paid[0]), 1, "under B"),
         differences=tuple(_rows(own, sides, runs, level, demand)),
         own=own,
         consulted=consulted_in(run for pair in runs for run in pair),

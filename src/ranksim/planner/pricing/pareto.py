@@ -26,7 +26,7 @@ from ranksim.planner.fleet.results import FleetResult
 from ranksim.planner.fleet.sides import FleetSide
 from ranksim.planner.pricing import catalogues
 from ranksim.planner.pricing.bills import bills
-from ranksim.planner.pricing.demand import Demand, demand_of, newly_blocked
+from ranksim.planner.pricing.demand import UNDER_SOME, Demand, demand_of, free_before, newly_blocked
 from ranksim.planner.pricing.own_account import (
     AccountRun,
     consulted_in,
@@ -181,7 +181,7 @@ def pareto(
     demand = demand_of(demand)
     now: list[FleetResult] = []
     margins: list[list[float]] = [[] for _ in tried]
-    blocked = [0] * len(tried)
+    blocked, free = [0] * len(tried), 0
     parts = [*product(range(replications), range(0, len(groups), TOGETHER))]
     with noted("trying catalogues", progress) as tell:
         for done, (index, at) in enumerate(parts):
@@ -198,13 +198,17 @@ def pareto(
                 for number in numbers:
                     billed = bills(result, tried[number])
                     staying = demand.stay(billed.revenue, paid, newly)
+                    free = max(free, free_before(billed.revenue, paid))
                     margins[number].append(float((billed.margin * staying).sum()))
                     blocked[number] += hit
     customers = replications * population.accounts
     shares = [chance(hits, customers, level) for hits in blocked]
     axes = axes_of(grid)
     points = _points(choices, axes, margins, margins[against], shares, customers, level)
-    return Frontier(axes, points, replications, seed, level, demand, _reference(choices, against))
+    notes = demand.unmoved_notes(free, population.accounts, UNDER_SOME)
+    return Frontier(
+        axes, points, replications, seed, level, demand, _reference(choices, against), assumed=notes
+    )
 
 
 def pareto_account(
@@ -258,7 +262,9 @@ def pareto_account(
     points = _points(choices, axes, margins, margins[against], shares, replications, level)
     reference = _reference(choices, against)
     read = consulted_in(runs)
-    return Frontier(axes, points, replications, seed, level, demand, reference, own.account, own.notes, read)
+    free = max(free_before(sum(prices_paid(own, sold)), paid) for sold in tried)
+    notes = (*demand.unmoved_notes(free, 1, UNDER_SOME), *own.notes)
+    return Frontier(axes, points, replications, seed, level, demand, reference, own.account, notes, read)
 
 
 def _laid_out(

@@ -30,7 +30,7 @@ from ranksim.planner.pricing.catalogues import (
     name_with_moves,
     taken_over,
 )
-from ranksim.planner.pricing.demand import Demand
+from ranksim.planner.pricing.demand import Demand, free_before
 from ranksim.planner.pricing.plots import DrawnAnswer
 from ranksim.report import units
 from ranksim.report.frames import save_csv
@@ -222,7 +222,13 @@ class RecordedAnswer(DrawnAnswer, ABC):
         )
         customers = units.many(len(self.margins), "customer")
         stay = f"So {float(share.sum()):.4g} of {customers} stay or come under B, which then bills {billed}"
-        return [self.demand.sentence, f"{stay} at a margin of {margin}; all else is told as if all stayed."]
+        free = free_before(bills["revenue_b"], bills["revenue_a"])
+        unmoved = self.demand.unmoved_notes(free, len(self.margins), "under B")
+        return [
+            self.demand.sentence,
+            *unmoved,
+            f"{stay} at a margin of {margin}; all else is told as if all stayed.",
+        ]
 
     @property
     @abstractmethod

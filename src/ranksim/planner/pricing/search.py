@@ -40,7 +40,7 @@ from ranksim.planner.pricing.column_run import (
     unstated_notes,
 )
 from ranksim.planner.pricing.columns import Columns, read_columns
-from ranksim.planner.pricing.demand import Amounts, Demand, demand_of
+from ranksim.planner.pricing.demand import UNDER_SOME, Amounts, Demand, demand_of, free_before
 from ranksim.planner.pricing.paired_metrics import with_ends
 from ranksim.planner.pricing.pareto import (
     Axes,
@@ -319,7 +319,9 @@ def search(
             -row["change"],
         )
     )
+    free = max((free_before(each.outcome.revenue, each.now.revenue) for each in candidates), default=0)
     assumed = (
+        *demand.unmoved_notes(free, len(columns.accounts), UNDER_SOME),
         *rounds.unstated,
         *assumed_notes(columns.specs, rounds.jobs, " of ranksim price import"),
         *anchored_notes(columns.specs, columns.start, base),
