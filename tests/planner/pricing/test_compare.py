@@ -273,8 +273,15 @@ def test_plans_that_are_not_on_sale(plans: str, moves: dict[str, str], message: 
 
 def test_add_ons_that_are_not_on_sale() -> None:
     bare = FLAT.model_copy(update={"add_ons": {}})
-    with pytest.raises(BadInput, match="B has no add-on 'brief_pack'"):
-        compare(population("{flat: {add_ons: {brief_pack: 1}}}"), FLAT, bare)
+    customers = population("{flat: {add_ons: {brief_pack: 2}}}")
+    with pytest.raises(BadInput, match="B has no add-on 'brief_pack'") as error:
+        compare(customers, FLAT, bare)
+    lost = "if customers are to lose it, let B sell it with amount 1 for 0 USD"
+    assert str(error.value).endswith(f"which no --move replaces; expected none, for there are none; {lost}")
+    pack = FLAT.add_ons["brief_pack"].model_copy(update={"amount": 1, "price": 0})
+    losing = FLAT.model_copy(update={"add_ons": {"brief_pack": pack}})
+    compared = compare(customers, FLAT, losing, policy=CALENDAR, replications=2)
+    assert compared.row("add_ons")["difference"] == -10 * 2 * FLAT.add_ons["brief_pack"].price
 
 
 def test_one_replication_has_no_interval() -> None:

@@ -91,11 +91,15 @@ def check_plan(plan: str, catalogue: Catalogue, at: str, side: str, movable: boo
 
 
 def check_add_ons(add_ons: Iterable[str], catalogue: Catalogue, at: str, side: str) -> None:
-    """Raise BadInput at a place unless a side's catalogue has all of some add-ons."""
+    """Raise BadInput at a place unless a side's catalogue has all of some add-ons: nothing moves these."""
     for add_on in add_ons:
         if add_on not in catalogue.add_ons:
-            expected = listed(catalogue.add_ons, add_on) or "none, for there are none"
-            raise BadInput(f"{at}: {side} has no add-on {add_on!r}; expected one of {expected}")
+            expected = listed(catalogue.add_ons, add_on)
+            expected = f"one of {expected}" if expected else "none, for there are none"
+            raise BadInput(
+                f"{at}: {side} has no add-on {add_on!r}, which no --move replaces; expected {expected}; if "
+                f"customers are to lose it, let {side} sell it with amount 1 for 0 USD"
+            )
 
 
 def unknown_prices(catalogue: Catalogue, plans: Iterable[str]) -> tuple[str, ...]:
