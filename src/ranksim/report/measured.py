@@ -235,12 +235,16 @@ class MetricComparison(Sequence[Row]):
         return ax
 
     def _ends(self, row: Row) -> list[float]:
-        """The ends of the interval of a change in per cent; none where it has none."""
+        """The ends of the interval of a change in per cent, on the side of 0 of the difference's."""
         change = self._changes.get(row["metric"])
         if change is None or change.low is None or change.high is None:
             return [100 * row["difference"] / row["a"]] * 2
         least = -math.inf if row["unit"] == "money" else -1.0  # a margin may be a loss
-        return [100 * max(least, end) for end in (change.low, change.high)]
+        most = math.inf
+        if row["a"] > 0 and row["low"] is not None:
+            least = max(least, 0.0 if row["low"] > 0 else -math.inf)
+            most = 0.0 if row["high"] < 0 else math.inf
+        return [100 * min(max(least, end), most) for end in (change.low, change.high)]
 
     def _not_drawn(self, drawable: Iterable[Row]) -> str:
         """Say of how many metrics that changed a figure shows nothing."""

@@ -270,6 +270,18 @@ def test_no_wait_is_drawn_as_falling_by_more_than_all_of_it() -> None:
     assert [list(line.get_xdata()) for line in drawn.lines][:2] == [[-100, -30], [-90]]
 
 
+def test_the_interval_of_a_change_lies_on_the_side_of_0_of_its_difference() -> None:
+    row = {"unit": "duration", "a": 10, "pairs": 5, "agreeing": 5, "sure": True}
+    fell = row | {"metric": "fell", "b": 8, "difference": -2, "low": -3, "high": -1}
+    rose = row | {"metric": "rose", "b": 12, "difference": 2, "low": 1, "high": 3}
+    maybe = row | {"metric": "maybe", "b": 12, "difference": 2, "low": -1, "high": 5, "sure": False}
+    changes = {"fell": Estimate(-0.2, -0.3, 0.1), "rose": Estimate(0.2, -0.1, 0.3)}
+    changes["maybe"] = Estimate(0.2, -0.1, 0.5)
+    drawn = MetricComparison("a", "b", [fell, rose, maybe], changes=changes).plot()
+    lines = [list(line.get_xdata()) for line in drawn.lines if line.get_marker() != "o"]
+    assert sorted(lines[:3]) == [[-30, 0], [-10, 50], [0, 30]]
+
+
 @pytest.mark.slow
 def test_what_falls_to_nothing_in_every_pair_falls_by_all_of_it() -> None:
     late = CRAWLS.replace(
