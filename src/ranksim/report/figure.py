@@ -71,6 +71,9 @@ TITLE_LINE = 0.18
 NARROW_LABEL = 28
 """Characters of a line of what its axes are."""
 
+LABEL_GAP = 4
+"""What there is at least between a label and the edge of the Axes, pixels."""
+
 NARROW_TICKS = 2, 5
 """Ticks that an axis of time has there at least and at most: for any span some interval gives so many."""
 
@@ -97,6 +100,30 @@ def _narrow(figure: Figure) -> None:
             if isinstance(locator, AutoDateLocator):
                 locator.minticks, most = NARROW_TICKS
                 locator.maxticks = dict.fromkeys(locator.maxticks, most)
+        begin_before_labels(ax)
+
+
+def begin_before_labels(ax: Axes) -> None:
+    """Let Axes begin further left where labels that end beside a point would lie on the names of rows."""
+    labels = [
+        text
+        for text in ax.texts
+        if text.get_horizontalalignment() == "right" and getattr(text, "xycoords", "data") == "data"
+    ]
+    if not labels or ax.get_xscale() != "linear":
+        return
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()
+    there, (left, right) = ax.get_window_extent(), ax.get_xlim()
+    begins = [left]
+    for span in (label.get_window_extent() for label in labels):
+        share = (span.width + LABEL_GAP) / there.width
+        if span.x0 < there.x0 and share < 1:
+            end = left + (right - left) * (span.x1 - there.x0) / there.width
+            begins.append((end - share * right) / (1 - share))
+    if min(begins) < left:
+        ax.set_xlim(left=min(begins))
 
 
 def _panels(ax: Any) -> list[Any]:

@@ -20,8 +20,9 @@ from ranksim.planner.pricing.compare import SHOWN, compare, margin_of_b
 from ranksim.planner.pricing.demand import Demand
 from ranksim.planner.pricing.paired_metrics import METRICS, PERCENTILES
 from ranksim.planner.pricing.pareto import pareto
+from ranksim.planner.pricing.plots import margins
 from ranksim.report import units
-from ranksim.report.figure import new_figure
+from ranksim.report.figure import _narrow, new_figure
 
 FLAT = catalogue({"flat": {"price": 30 * USD}})
 TIGHT = catalogue({"flat": {"price": 20 * USD, "cost_ceiling": 1_500_000}}, "tight")
@@ -90,6 +91,22 @@ def test_the_refusal_of_the_headline_is_one_that_most_customers_newly_meet() -> 
     assert drawn == "cost_cap_reached: 0 % of customers under A, 100 % under B"
     relieved = compare(population(), TIGHT, FLAT, policy=CALENDAR, replications=2)
     assert relieved.sentence.endswith("; none of them meet cost_cap_reached, under A 100 %.")
+
+
+@pytest.mark.parametrize("scale", [1, 1000])
+def test_sums_of_a_narrow_figure_stand_beside_the_names_of_plans(scale: int) -> None:
+    rows = [
+        {"plan": plan, "metric": "margin", "difference": x * scale * USD, "low": None, "high": None}
+        for plan, x in {"starter": 36.24, "pro": -5_266.69, "agency": 0, "all": -5_230.44}.items()
+    ]
+    ax = margins(rows, new_figure().subplots())
+    drawn: Any = ax.figure
+    for wide in (True, False):
+        drawn.draw_without_rendering()
+        names = [name.get_window_extent() for name in ax.get_yticklabels()]
+        sums = [text.get_window_extent() for text in ax.texts]
+        assert not any(one.overlaps(name) for one in sums for name in names), wide
+        _narrow(drawn)
 
 
 def test_frames_have_dollars_and_seconds() -> None:

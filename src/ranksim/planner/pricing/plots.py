@@ -17,6 +17,7 @@ from ranksim.report.figure import (
     GREY,
     INK,
     VERMILLION,
+    begin_before_labels,
     finish,
     label_beside,
     new_figure,
@@ -81,7 +82,9 @@ def margins(differences: Sequence[Row], ax: Axes) -> Axes:
     total = next((row for row in rows if row["plan"] == "all"), rows[0])
     more = "more" if total["difference"] >= 0 else "less"
     sentence = f"B earns {units.usd(abs(total['difference']))} {more} margin than A; lines: intervals"
-    return finish(ax, sentence, x="margin under B − margin under A, USD in the run", grid="x")
+    finish(ax, sentence, x="margin under B − margin under A, USD in the run", grid="x")
+    begin_before_labels(ax)
+    return ax
 
 
 def limits_met(differences: Sequence[Row], newly_refused: Mapping[str, float], ax: Axes) -> Axes:
