@@ -169,6 +169,34 @@ def test_jobs_end_in_columns_as_they_did_in_the_run(number: int, tmp_path: Path)
     assert fast.served[0].audit.unequal == 0
 
 
+READINGS: list[dict[str, Any]] = [
+    {},
+    {"cooldown_after_failure": "clear"},
+    {"failed_run_arms": True},
+    {"cooldown_scope": "account"},
+    {"cooldown_from": "finish"},
+    {"cooldown_from": "finish", "cooldown_after_failure": "clear"},
+]
+
+
+@pytest.mark.parametrize("assumptions", READINGS, ids=str)
+def test_cooldowns_of_jobs_that_failed_are_in_columns_what_they_were(
+    assumptions: dict[str, Any], tmp_path: Path
+) -> None:
+    runs = {"kind": "schedule", "account": "acme", "job": "rank_run", "every": "20m", "max_tries": 1}
+    pool = {"capacity": "unlimited", "duration": "5m", "failure_rate": 0.3}
+    scenario = drawn(3, pools={"rank_run": pool}).replace(
+        clients={"runs": runs}, policy=Policy().replace(assumptions=assumptions)
+    )
+    cost, path = run_of(scenario, tmp_path)
+    columns = columns_of(path, accounts=dict(scenario.accounts))
+    sides = [Side(scenario.policy.catalogue)]
+    fast = back_test_columns(columns, sides, policy=scenario.policy, compiled=False)
+    assert fast.unlike == []
+    assert {row["code"] for row in fast.refusals} == {"cooldown_active"}
+    assert int(fast.served[0].cost.sum()) == cost
+
+
 def test_jobs_that_failed_cost_nothing_in_columns_either(tmp_path: Path) -> None:
     scenario = drawn(3, pools={"crawl": {"capacity": "unlimited", "failure_rate": 0.5}})
     path = tmp_path / "trace.jsonl"

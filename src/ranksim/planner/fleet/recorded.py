@@ -7,6 +7,7 @@ has used stays in its rows from one chunk of calls to the next, so memory grows 
 from collections.abc import MutableSequence, Sequence
 from typing import Any, NamedTuple
 
+from ranksim.core.clock import DISTANT_PAST
 from ranksim.core.rules.admission import GRANTED, JOINED
 from ranksim.planner.fleet.judging import RANK_RUN, AccountRows, charge, count, month_of
 from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, Ledger, buy, limit, pass_through
@@ -17,6 +18,8 @@ from ranksim.planner.fleet.rows import (
     AccountTally,
     CallRow,
     DomainRow,
+    FailingJob,
+    FailureTerms,
     Month,
     RequestRow,
     RunCooldown,
@@ -27,13 +30,16 @@ from ranksim.planner.fleet.rows import (
 class KeptRows(NamedTuple):
     """What is kept of all accounts beside the ledger, and scratch rows for the call at hand.
 
-    `windows` and `rings` per API key and rate class, `cooldowns` per domain and spending operation, `made`
-    per thing that calls make and others need; `segment`, `ask` and `request` have one row.
+    `windows` and `rings` per API key and rate class, `cooldowns` and `failing` per domain and spending
+    operation, `made` per thing that calls make and others need; `failure`, `segment`, `ask` and `request`
+    have one row.
     """
 
     windows: Any
     rings: Any
     cooldowns: Any
+    failing: Any
+    failure: Any
     made: Any
     segment: Any
     ask: Any
@@ -63,7 +69,7 @@ def serve(
     )  # fmt: skip
     first_domain, domains, durations = given.first_domains[row], given.domains, given.durations
     operations, cooldowns, made = given.operations[customer.offer], kept.cooldowns, kept.made
-    limits, rings = kept.windows, kept.rings
+    limits, rings, failure = kept.windows, kept.rings, kept.failure[0]
     counts, months, meters = ledger.counts[row], ledger.months[row], ledger.meters[row]
     while index < last and calls[index].account == row:
         call = calls[index]
@@ -83,13 +89,18 @@ def serve(
         elif request.activity < SPENDS:
             cooling = place if account.ways.cooldown_by_domain else first_domain
             cooldown = cooldowns[cooling * SPENDS + request.activity]
+            failing = kept.failing[cooling * SPENDS + request.activity]
+            let_fail(request.at, cooldown, failing, failure)
             meter = meters[operation.meter]
-            pending = cooldown.finish
+            began, pending = cooldown.since, cooldown.finish
             buy(account, operation, domains[place], meter, cooldown, durations, month)
             if request.outcome == GRANTED:
                 call.amount = account.ask.estimate
                 if call.lasts >= 0:
                     end_as_recorded(call, domains[place], cooldown, account, pending)
+                    if call.fails and not failure.arms:
+                        cooldown.finish = pending
+                        failing.at, failing.since, failing.before = call.at + call.lasts, call.at, began
         else:
             pass_through(account, domains[place])
         note(call, account, month, counts, made)
@@ -108,6 +119,17 @@ def take_up(call: CallRow, number: int, request: RequestRow, segment: SegmentRow
     segment.pairings = call.pairings
     segment.places = call.places
     call.amount = 0
+
+
+def let_fail(now: int, cooldown: RunCooldown, failing: FailingJob, failure: FailureTerms) -> None:
+    """Take back the cooldown of a job that has failed by now (U46, U91)."""
+    if failing.since == DISTANT_PAST or failing.at > now:
+        return
+    if failure.clears:
+        cooldown.since = DISTANT_PAST
+    elif cooldown.since == failing.since:
+        cooldown.since = failing.before
+    failing.since = DISTANT_PAST
 
 
 def end_as_recorded(

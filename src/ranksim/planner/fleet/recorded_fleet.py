@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ranksim.core.contract.assumptions import Assumptions
 from ranksim.core.contract.policy import Policy
 from ranksim.core.rules import windows
 from ranksim.core.rules.books import Ask, Window
@@ -58,7 +59,7 @@ class RecordedFleet:
         given = _given(accounts, offers)
         ledger = ledger_of(given, accounts.end - accounts.start)
         _open_months(ledger, given.customers)
-        kept = _kept(accounts, given)
+        kept = _kept(accounts, given, policy.assumptions)
         if self.engine == "interpreted":
             given, ledger, kept = to_lists(given), to_lists(ledger), to_lists(kept)
         self._given, self._ledger, self._kept = given, ledger, kept
@@ -113,7 +114,8 @@ def _open_months(ledger: Ledger, customers: Records) -> None:
     ledger.months["ends"] = np.array(ends, dtype=np.int64)[place.reshape(-1)]
 
 
-def _kept(accounts: RecordedAccounts, given: KernelInputs) -> KeptRows:
+def _kept(accounts: RecordedAccounts, given: KernelInputs, after: Assumptions) -> KeptRows:
+    clears = int(after.cooldown_after_failure == "clear")
     fresh = to_rows(given.windows)
     for window in fresh:
         windows.start(window)
@@ -127,6 +129,8 @@ def _kept(accounts: RecordedAccounts, given: KernelInputs) -> KeptRows:
         windows=limits,
         rings=np.zeros((keys, len(fresh), ring_of(given.windows)), dtype=np.int64),
         cooldowns=cooldowns.reshape(-1),
+        failing=blank(cooldowns.size, schema.FailingJob),
+        failure=to_records([schema.FailureTerms(int(after.failed_run_arms), clears)], schema.FailureTerms),
         made=np.zeros(max(accounts.things, 1), dtype=np.int8),
         segment=blank(1, schema.SegmentRow),
         ask=blank(1, Ask),

@@ -203,7 +203,7 @@ class CallRow:
     run, 2 for one that was faulty. `size` is the keywords it brings, or of a job one more than the
     units that it wants, 0 where nobody says; `pairings` × `places` are the tuples of a scan. It finds nothing
     unless the call that makes what it `needs` was granted, by number, -1 for none. `lasts` is how long the
-    job that it asks for ran when recorded (µs), -1 where nobody says.
+    job that it asks for ran when recorded (µs), -1 where nobody says, and `fails` is 1 where it then failed.
     `recorded` is the outcome then, -1 where none is known; `outcome` and `amount` (µUSD) the kernel fills in.
     """
 
@@ -219,6 +219,7 @@ class CallRow:
     needs: int = -1
     makes: int = -1
     lasts: int = -1
+    fails: int = 0
     recorded: int = -1
     outcome: int = 0
     amount: int = 0
@@ -247,6 +248,26 @@ class RunCooldown(Cooldown):
     """A cooldown that begins when a run ends, once `finish` is reached (U46)."""
 
     finish: int = DISTANT_PAST
+
+
+@dataclass(slots=True)
+class FailingJob:
+    """The last job under a cooldown that fails `at` an instant (µs), as was recorded, accepted at `since`.
+
+    That is DISTANT_PAST where there is none. The cooldown began `before` it, and counts from then again.
+    """
+
+    at: int = DISTANT_PAST
+    since: int = DISTANT_PAST
+    before: int = DISTANT_PAST
+
+
+@dataclass(slots=True)
+class FailureTerms:
+    """Whether a job that failed `arms` its cooldown (U46), else `clears` that of jobs before it (U91)."""
+
+    arms: int = 0
+    clears: int = 0
 
 
 # What comes out

@@ -160,7 +160,7 @@ class _Maker:
                 self.added[row["makes"]] += [keyword for keyword, _ in made]
         key = None if row["key"] < 0 else str(row["key"])
         units = row["size"] - 1 if operation == "jobs.create" and row["size"] else None
-        ending = None if row["lasts"] < 0 else JobEnding(row["at"] + row["lasts"], failed=False)
+        ending = None if row["lasts"] < 0 else JobEnding(row["at"] + row["lasts"], failed=row["fails"] == 1)
         return RecordedCall(
             id=str(number), at=row["at"], account=self.account.name, operation=operation, status=None,
             key=key, surface="app" if key is None else "rest", path=path, body=body, made=made, units=units,

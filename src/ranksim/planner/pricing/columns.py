@@ -56,6 +56,7 @@ COLUMNS = {
     "needs": "int32",
     "makes": "int32",
     "lasts": "int64",
+    "fails": "int8",
     "recorded": "int8",
 }
 """The columns of a file and their types."""

@@ -330,6 +330,7 @@ def _spend(owner: Owner, row: CallRow, call: RecordedCall, body: Mapping[str, An
         ending = call.ending
         if ending is not None and ending.failed:
             owner.unmodelled[FAILING] += 1
+            row.fails = 1
             row.size = 1  # it costs nothing in the end
         elif ending is not None and ending.cost_of(ending.estimate) not in (None, ending.estimate):
             owner.unmodelled[BEYOND] += 1
