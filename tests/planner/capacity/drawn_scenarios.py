@@ -167,10 +167,14 @@ def simulated(scenario: rs.Scenario, **changes: Any) -> rs.Result:
     return rs.run(scenario.replace(length=MONTH, **changes), seed=1)
 
 
-def exported(scenario: rs.Scenario) -> rs.Scenario:
-    """The scenario with its accounts as an export of its world has them: each domain as a site."""
-    service = Service(scenario.policy, scenario.seed)
-    open_world(service, scenario)
+def exported(scenario: rs.Scenario, service: Service | None = None) -> rs.Scenario:
+    """The scenario with its accounts as an export of its world has them: each domain as a site.
+
+    That is as it begins, or as a service of it is.
+    """
+    if service is None:
+        service = Service(scenario.policy, scenario.seed)
+        open_world(service, scenario)
     stated = stated_scenario(service.state, scenario.policy, scenario.start)
     accounts = {
         name: AccountSpec.model_validate_json(json.dumps(one)) for name, one in stated["accounts"].items()

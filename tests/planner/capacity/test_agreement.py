@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.planner.capacity.drawn_scenarios import ACCOUNT, SETTINGS, scenarios, simulated
+from tests.planner.capacity.drawn_scenarios import ACCOUNT, SETTINGS, exported, scenarios, simulated
 
 import ranksim as rs
 from ranksim.core.callers.programs.calendars import Schedule
 from ranksim.core.clock import DAY, MINUTE, SECOND
+from ranksim.core.contract.quantities import Moment
 from ranksim.planner.capacity.bursts import BURST
 from ranksim.planner.capacity.fit_answer import PlanFit
 from ranksim.planner.capacity.largest import CarriedFrom, largest
 from ranksim.planner.capacity.limits import SPEND, TRACKED
 from ranksim.planner.capacity.plan_fit import fit
+from ranksim.planner.capacity.plan_size import Size
 from ranksim.planner.capacity.planned import OwnAccount, workload_of
 from ranksim.planner.capacity.workers_world import workers_of_scenario
 
@@ -59,14 +63,21 @@ def agency(scenario: rs.Scenario) -> PlanFit:
     return next(one for one in fit(scenario, growth=1).plans if one.plan == "agency")
 
 
+def sizes_in_time(scenario: rs.Scenario) -> list[Size]:
+    """What the plan agency comes to as the scenario begins, and at each time of later."""
+    answer = fit(scenario, growth=1)
+    begun = next(plan.now for plan in answer.plans if plan.plan == "agency")
+    return [begun, *(then.sizes["agency"] for then in answer.later)]
+
+
 @pytest.mark.slow
 @given(scenarios())
 def test_a_plan_loses_starts_where_its_world_does(scenario: rs.Scenario) -> None:
-    seen, plan = simulated(scenario), agency(scenario)
-    exceeded = {use.now.name for use in plan.limits if use.now.exceeded}
+    seen = simulated(scenario)
+    exceeded = {name for size in sizes_in_time(scenario) for name in size.breaks}
     if not seen.metric("refusals.cost_cap_reached").mean:  # how many pages a site has no scenario says
         assert bool(exceeded - {SPEND}) is (begun(seen) < sum(asked(scenario).values())), exceeded
-    carried = largest(workload_of(scenario), "agency", scenario.policy, grow="domains").most
+    carried = largest(scenario, "agency", grow="domains").most
     assert carried is not None
     assert (carried < workload_of(scenario).domains) is bool(exceeded)
 
@@ -114,13 +125,14 @@ def test_slots_and_cost_are_those_of_the_world_but_for_what_is_told(scenario: rs
     ranks = {name: one for name, one in schedules if isinstance(one, Schedule) and one.job == "rank_run"}
     longer = 124 * DAY if scenario.timeline else scenario.length  # a month of 31 days after its last change
     scenario = scenario.model_copy(update={"clients": ranks, "length": longer})
-    seen, plan, load = simulated(scenario), agency(scenario), workload_of(scenario)
-    tracked = next(use for use in plan.limits if use.now.name == TRACKED)
+    seen, load = simulated(scenario), workload_of(scenario)
+    at_once = next(one for one in fit(load, scenario.policy, growth=1).plans if one.plan == "agency")
+    tracked = next(use for use in at_once.limits if use.now.name == TRACKED)
     assert seen.metric(f"slots.{ACCOUNT}.max_used").mean == tracked.now.need
     assert any(note.startswith("Simulated once: ") for note in load.notes) is bool(scenario.timeline)
     spent = seen.metric(f"spend.{ACCOUNT}.max").mean
     assert spent is not None
-    most = plan.now.cost
+    most = max(size.cost for size in sizes_in_time(scenario))
     later = any(one.starts.on(scenario.start) > scenario.start for one in ranks.values())
     assert any(" begins " in note for note in load.notes) is later
     lost = begun(seen) < sum(asked(scenario).values()) or seen.metric("calls.joined").mean
@@ -128,6 +140,15 @@ def test_slots_and_cost_are_those_of_the_world_but_for_what_is_told(scenario: rs
     if not later and not lost and not removed:
         assert spent == most
     assert spent <= most
+
+
+def stated_at(scenario: rs.Scenario, at: int) -> rs.Scenario:
+    """A scenario without a timeline that begins with what its world tracks at an instant."""
+    world = rs.World(scenario.replace(clients={}))
+    world.env.run(until=at - scenario.start + 1)
+    sites = exported(scenario, world.service).accounts[ACCOUNT].sites
+    account = scenario.accounts[ACCOUNT].model_copy(update={"portfolio": None, "further": (), "sites": sites})
+    return scenario.model_copy(update={"timeline": (), "accounts": {ACCOUNT: account}})
 
 
 @pytest.mark.slow
@@ -152,9 +173,9 @@ def setting_at(scenario: rs.Scenario, setting: tuple[str, str | int], at: str) -
 
 
 def at_work(scenario: rs.Scenario, at: int) -> dict[str, Schedule]:
-    """The clients that have begun by an instant, and not stopped."""
+    """The clients that have begun by an instant, and not stopped, as if from the beginning."""
     return {
-        name: client
+        name: client.model_copy(update={"starts": Moment(us=0)})
         for name, client in scenario.clients.items()
         if isinstance(client, Schedule)
         and client.starts.on(scenario.start) <= at
@@ -164,33 +185,41 @@ def at_work(scenario: rs.Scenario, at: int) -> dict[str, Schedule]:
 
 @pytest.mark.slow
 @given(scenarios(domains=True), SETTINGS, st.sampled_from(["3d", "9d", "20d"]))
-def test_from_what_a_timeline_sets_on_each_time_is_a_scenario_that_states_what_is_at_work_then(
+def test_each_time_is_a_scenario_that_states_what_is_there_and_at_work_then(
     scenario: rs.Scenario, setting: tuple[str, str | int], at: str
 ) -> None:
     path, value = setting
+    if "rates" in path:  # the other actions are simulated once, under the rates of before
+        scenario = scenario.model_copy(update={"timeline": ()})
+    if any("domains" in change.do for change in scenario.timeline):  # a world draws the pages of their crawls
+        ranks = {name: one for name, one in scenario.clients.items() if one.job == "rank_run"}
+        scenario = scenario.model_copy(update={"clients": ranks})
     start, clients = scenario.start, scenario.clients.values()
     edges = {edge.on(start) for client in clients for edge in (client.starts, client.stops) if edge}
-    if "rates" in path or edges != {start}:  # the other actions are simulated once, with all clients
-        scenario = scenario.model_copy(update={"timeline": ()})
     changed = setting_at(scenario, setting, at)
     before, answer = (fit(one, growth=1) for one in (scenario, changed))
     assert answer.plans == before.plans
     instant = changed.timeline[-1].at.on(start)
-    of_months = [then for then in answer.later if not then.later.changes]  # with what is simulated of them
-    assert bool(of_months) <= bool(changed.timeline[:-1])
-    assert sorted({instant} | {at for at in edges if at > instant}) == [
-        then.later.at for then in answer.later if then not in of_months
+    months = [then for then in answer.later if not then.later.changes]
+    assert bool(months) <= bool(changed.timeline[:-1])
+    changes = {change.at.on(start) for change in changed.timeline}
+    assert sorted(changes | {at for at in edges if at > start}) == [
+        then.later.at for then in answer.later if then not in months
     ]
+    most = max(plan.now.cost for plan in answer.plans)
     for then in answer.later:
         there = at_work(scenario, then.later.at)
         if "ranks" not in there:  # they would be taken to run daily
             continue
-        stated = scenario.model_copy(update={"clients": there}).changed({path: value})
+        stated = stated_at(scenario, then.later.at).model_copy(update={"clients": there})
+        stated = stated.changed({path: value}) if then.later.at >= instant else stated
         sizes = {plan.plan: plan.now for plan in fit(stated, growth=1).plans}  # of the month of most
-        if then in of_months:
-            assert all(then.sizes[plan].cost <= size.cost for plan, size in sizes.items())
-        else:
+        lost = {*sizes["agency"].breaks} - {SPEND, TRACKED}  # a world does not pay what its limits refuse
+        if not scenario.timeline or (then is answer.later[-1] and not lost):
+            sizes = {name: replace(size, domains=then.sizes[name].domains) for name, size in sizes.items()}
             assert then.sizes == sizes
+        most = max(most, *(size.cost for size in sizes.values()))
+        assert all(size.cost <= most for size in then.sizes.values())
 
 
 @pytest.mark.slow
@@ -207,8 +236,11 @@ def test_what_fits_at_a_time_is_what_a_portfolio_carries_then(
     assert answer.later
     for then in answer.later:
         most = [one.most for one in times if one.at <= then.later.at][-1]
-        carries = most is None or most >= own.load.domains
-        assert then.sizes["agency"].breaks == () if carries else then.sizes["agency"].breaks
+        if most is None or most >= own.load.domains:
+            assert then.sizes["agency"].breaks == ()
+        else:  # of one more something breaks; of still more a rate limit may lose none again
+            one_more = fit(then.later.load.of_domains(most + 1), then.later.policy, growth=1)
+            assert next(plan.now.breaks for plan in one_more.plans if plan.plan == "agency")
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.growth import fits_until, grown_domains, growth_of, months_view
 from ranksim.planner.capacity.limits import SPEND
 from ranksim.planner.capacity.plan_fit import fit
-from ranksim.planner.capacity.planned import OwnAccount
+from ranksim.planner.capacity.planned import OwnAccount, workload_of
 from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.workload import Used
 from ranksim.report import units
@@ -251,21 +251,19 @@ def nightly(domains: int, *timeline: dict[str, Any]) -> rs.Scenario:
 @pytest.mark.slow
 def test_domains_that_join_are_started_with_the_others() -> None:
     """Five tries of 20 a minute: 100 are let in at once, and the starts of 105 are too many."""
-    together, apart = (
-        fit(scenario, growth=1)
-        for scenario in (
-            nightly(105),
-            nightly(95, {"do": "add_domains", "at": "3d", "domains": 10}),
-        )
-    )
+    joining = nightly(95, {"do": "add_domains", "at": "3d", "domains": 10})
+    together, apart = fit(nightly(105), growth=1), fit(workload_of(joining), joining.policy, growth=1)
     assert not any(plan.now.fits for plan in (*together.plans, *apart.plans))
+    in_time = fit(joining, growth=1)
+    assert next(plan.now.fits for plan in in_time.plans if plan.plan == "agency")
+    assert {then.later.changes: then.plan for then in in_time.later} == {"the account gets 10 domains": None}
     assert (apart.burst.starts, apart.burst.refused, apart.burst.given_up) == (105, 225, 5)
     assert apart.burst == together.burst
     for answer in (together, apart):
         (agency,) = (plan for plan in answer.plans if plan.plan == "agency")
         (within,) = (use for use in agency.limits if use.now.name == "job starts in 1h")
         assert within.now.need == 105
-    assert all(plan.now.fits for plan in fit(nightly(90, TEN_JOIN), growth=1).plans if plan.plan == "agency")
+    assert fit(nightly(90, TEN_JOIN), growth=1).later[-1].sizes["agency"].fits
 
 
 @pytest.mark.slow
@@ -275,7 +273,7 @@ def test_domains_that_have_gone_again_are_started_no_more() -> None:
     assert [month.sizes["agency"].fits for month in months] == [True] * 3 + [False] * 3 + [True] * 2
     named = {"domains": ("new.example",), "at": "3d", "do": "add_domains"}
     first = nightly(100, named).replace(clients={"runs": {"domains": 100}})
-    assert all(plan.now.fits for plan in fit(first, growth=1).plans if plan.plan == "agency")
+    assert fit(first, growth=1).later[-1].sizes["agency"].fits
 
 
 def costs(scenario: rs.Scenario, growth: str) -> list[int]:
@@ -515,6 +513,26 @@ def test_what_a_timeline_adds_or_removes_costs_what_a_unit_does_then(change: dic
     timeline = [*scenario.model_dump(mode="json")["timeline"], dearer]
     scenario = scenario.changed({"scenario.timeline": timeline})
     assert costs(scenario, YEAR) == spent_by_month(scenario)
+
+
+def test_a_month_has_the_plan_and_the_add_ons_that_the_timeline_has_bought_by_its_end() -> None:
+    """A pack of 15 USD from April until 20 August, and the dearer plan in October, which is not needed."""
+    packs = {"do": "set_add_on", "add_on": "brief_pack"}
+    bought = [
+        {**packs, "at": "2026-04-10T00:00:00Z", "count": 1},
+        {**packs, "at": "2026-08-20T00:00:00Z", "count": 0},
+        {"do": "change_plan", "at": "2026-10-01T00:00:00Z", "plan": "agency"},
+        {"do": "change_plan", "at": "2026-11-01T00:00:00Z", "plan": "pro"},
+    ]
+    scenario = joined(*bought).replace(accounts={"acme": {"plan": "pro"}})
+    months, seen = fit(scenario, growth=YEAR).months, rs.run(scenario)
+    invoices = [seen.metric(name).mean for name in seen.metrics if name.startswith("invoice.acme.2")]
+    there = [month.present for month in months]
+    assert there == ["pro"] * 7 + ["agency"] + ["pro"] * 4
+    assert [month.sizes[plan].price for month, plan in zip(months, there, strict=True)] == [*invoices]
+    assert [month.sizes["pro"].price for month in months] == [
+        (129 + 15 * (2 <= month.month < 6)) * 1_000_000 for month in months
+    ]
 
 
 DATES = st.dates(date(2026, 3, 2), date(2026, 7, 31)).map(lambda day: f"{day}T00:00:00Z")

@@ -475,9 +475,11 @@ def test_a_timeline_is_left_out_and_told(count: int) -> None:
         " ".join(answer.notes)
     )
     plan = "free" if count == 1 else "pro"  # 30 slots and 12 are no more than 50
-    assert answer.verdict.startswith(f"the plan {plan} fits")
     assert [month.choice for month in fit(scenario, growth="1,1").months] == [plan, plan]
-    assert fit(still).verdict.startswith("the plan free fits")
+    assert answer.rows() == fit(still).rows()  # until day 10
+    assert [then.plan for then in answer.later] == [plan, plan]
+    changes_of = [then.later.changes for then in answer.later]
+    assert changes_of == [f"each domain gets {units.many(count, 'keyword')}"] * 2
 
 
 def test_an_allowance_that_only_simulated_clients_use_is_a_limit() -> None:
@@ -488,7 +490,7 @@ def test_an_allowance_that_only_simulated_clients_use_is_a_limit() -> None:
 
 
 def test_a_client_that_stops_is_counted_for_as_long_as_it_works() -> None:
-    """150 words, ten nights of 31; of one that begins later a whole month is counted, and told."""
+    """150 words, ten nights of 31; of one that begins later a whole month from then on, which is told."""
     costs = rs.Policy().catalogue.unit_costs.rank_run_page
     for bounds, nights, counted in (
         ({"stops": "10d"}, 10, 10),
@@ -496,8 +498,10 @@ def test_a_client_that_stops_is_counted_for_as_long_as_it_works() -> None:
         ({"starts": "5d", "stops": "12d"}, 7, 7),
     ):
         scenario = agency(ranks={"at": "02:00", "spread": "2m", **bounds})
-        agencys = next(one for one in fit(scenario).plans if one.plan == "agency")
-        assert agencys.now.cost == counted * 150 * costs
+        answer = fit(scenario)
+        times = [{plan.plan: plan.now for plan in answer.plans}, *(then.sizes for then in answer.later)]
+        at_work = [counted * 150 * costs * (begun and not over) for begun, over in _at_work(**bounds)]
+        assert [sizes["agency"].cost for sizes in times] == at_work
         assert rs.run(scenario).metric("spend.acme.max").mean == nights * 150 * costs
         notes = [note for note in workload_of(scenario).notes if note.startswith("ranks ")]
         assert len(notes) == len(bounds)
@@ -506,6 +510,11 @@ def test_a_client_that_stops_is_counted_for_as_long_as_it_works() -> None:
         "31 occasions, of which the first month has 10; a growth in time counts those."
         in workload_of(agency(ranks={"starts": "21d"})).notes[0]
     )
+
+
+def _at_work(starts: str = "", stops: str = "") -> list[tuple[bool, bool]]:
+    """By time whether a client has begun, and stopped."""
+    return [(not starts, False), *[(True, False)] * bool(starts), *[(True, True)] * bool(stops)]
 
 
 def test_a_client_of_hosts_that_a_timeline_adds_is_counted_among_what_is_left_out_alone() -> None:
@@ -668,7 +677,8 @@ def test_clients_of_hosts_that_the_timeline_adds_are_left_out_for_a_month() -> N
     load = workload_of(rs.Scenario.parse(f"{APART}  c: {late}\ntimeline: [{added}]\n"))
     assert load.left_out.slots == 12
     assert load.left_out.spent == 31 * 12 * rs.Policy().catalogue.unit_costs.rank_run_page
-    assert f"{units.usd(load.left_out.spent)} a month more, in the month of most; every" in load.notes[-1]
+    more = f"{units.usd(load.left_out.spent)} a month more, in the month of most; `fit` and `portfolio` count"
+    assert f"{more} what is there at each time" in load.notes[-1]
 
 
 @pytest.mark.fact("S109")

@@ -209,12 +209,15 @@ def test_what_is_set_back_holds_no_more() -> None:
 
 
 def test_what_goes_in_the_first_month_counts_until_its_end() -> None:
-    """A domain that goes on 13 February: a time of February has to carry it whole, one of March has not."""
+    """What a domain that goes on 13 February cost until then, 4,000 µUSD a night, counts until March."""
     removal = {"at": "12d", "do": "remove_domains", "account": "us", "domains": 1}
     changed = crawled(timeline=[removal])
-    left_out = workload_of(changed).left_out
-    assert (left_out.in_month(1).spent, left_out.exact[1].spent < 0) == (0, True)
-    assert left_out.in_month(2).spent < 0
+    left_out, start = workload_of(changed).left_out, changed.start
+    nights = {0: 0, 11: 0, 12: 16, 27: 16, 28: 31, 60: 31}  # of 28 in February, and of most in a month
+    assert {day: -left_out.at(start + day * DAY).spent for day in nights} == {
+        day: 4_000 * saved for day, saved in nights.items()
+    }
+    assert left_out.exact[1].spent == -16 * 4_000
 
 
 def test_a_client_that_stops_is_counted_until_then() -> None:
@@ -270,12 +273,22 @@ def test_each_time_has_the_add_ons_of_then() -> None:
     packs = {"at": "2026-03-15T00:00:00Z", "do": "set_add_on", "add_on": "brief_pack", "count": 2}
     scenario = moved(packs).replace(clients=clients)
     times = largest(scenario, grow="domains").times
-    assert [then.changes for then in times] == ["", "it has 2 × brief_pack"]
+    assert [then.changes for then in times] == ["", "the account has 2 × brief_pack"]
     bought = moved(add_ons={"brief_pack": 2}).replace(clients=clients)
     assert times[1].most == largest(bought, grow="domains").most > times[0].most
 
 
-def test_a_month_says_what_it_has_of_the_timeline() -> None:
-    more = {"at": "2026-03-15T00:00:00Z", "do": "add_domains", "domains": 3}
-    answer = largest(moved(more))
-    assert answer.times[1].changes == "the month has 1 × add_domains"
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"do": "add_domains", "domains": 3}, "the account gets 3 domains"),
+        ({"do": "remove_domains", "domains": 1}, "the account loses 1 domain"),
+        ({"do": "add_keywords", "count": 1}, "each domain gets 1 keyword"),
+        ({"do": "remove_keywords", "count": 2}, "each domain loses 2 keywords"),
+        ({"do": "pause_scan"}, "scans of all domains pause"),
+    ],
+)
+def test_a_time_says_what_the_timeline_does(change: dict[str, Any], text: str) -> None:
+    at_once, changed, *later = largest(moved({"at": "2026-03-15T00:00:00Z", **change}), grow="domains").times
+    assert (at_once.changes, changed.changes, iso(changed.at)) == ("", text, "2026-03-15T00:00:00Z")
+    assert {then.changes for then in later} <= {"another month begins"}

@@ -1,14 +1,26 @@
-"""What the timeline of a scenario changes for an account: its plan and add-ons, and its months, in words."""
+"""What the timeline of a scenario changes for an account: what it has and tracks, in words."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ranksim.core.clock import Micros
+from ranksim.report import units
 from ranksim.twin.sim.scenario import Scenario
-from ranksim.twin.sim.timeline import ChangePlan, OfAccount, SetAddOn, SetStatus
+from ranksim.twin.sim.timeline import (
+    AddDomains,
+    AddKeywords,
+    ChangePlan,
+    OfAccount,
+    PauseScan,
+    RemoveDomains,
+    RemoveKeywords,
+    ResumeScan,
+    SetAddOn,
+    SetStatus,
+)
 
 
 class Bought(NamedTuple):
@@ -40,24 +52,33 @@ def purchase_text(action: ChangePlan | SetAddOn) -> str:
     """Say what such a change is."""
     if isinstance(action, ChangePlan):
         return f"the plan becomes {action.plan}"
-    return f"it has {action.count:,} × {action.add_on}"
+    return f"the account has {action.count:,} × {action.add_on}"
 
 
-def month_text(scenario: Scenario, account: str, begin: Micros, end: Micros) -> str:
-    """Say what the timeline does to what an account tracks in a month, or has done in those before it."""
+def changes_of(scenario: Scenario, account: str) -> Iterator[tuple[Micros, str]]:
+    """Yield when (µs) the timeline changes what an account tracks, or its status, and in words what."""
+    for action in scenario.timeline:
+        if isinstance(action, OfAccount) and action.account == account:
+            text = _change_text(action)
+            yield from [(action.at.on(scenario.start), text)] if text else []
 
-    def done(since: Micros, until: Micros) -> str:
-        actions = Counter(
-            action.do
-            for action in scenario.timeline
-            if isinstance(action, OfAccount)
-            and not isinstance(action, ChangePlan | SetAddOn | SetStatus)
-            and action.account == account
-            and since <= action.at.on(scenario.start) < until
-        )
-        return ", ".join(f"{count:,} × {do}" for do, count in actions.items())
 
-    if now := done(begin, end):
-        return f"the month has {now}"
-    before = done(scenario.start, begin)
-    return f"a month begins after {before}" if before else "another month begins"
+def _change_text(action: OfAccount) -> str:
+    match action:
+        case AddDomains() | RemoveDomains():
+            domains = action.domains if isinstance(action.domains, int) else len(action.domains)
+            return f"the account {_verb(isinstance(action, AddDomains))} {units.many(domains, 'domain')}"
+        case AddKeywords() | RemoveKeywords():
+            verb = _verb(isinstance(action, AddKeywords))
+            return f"{action.domain or 'each domain'} {verb} {units.many(action.count, 'keyword')}"
+        case PauseScan():
+            return f"scans of {action.domain or 'all domains'} pause"
+        case ResumeScan():
+            return f"scans of {action.domain or 'all domains'} resume"
+        case SetStatus():
+            return f"the account becomes {action.status}"
+    return ""
+
+
+def _verb(more: bool) -> str:
+    return "gets" if more else "loses"

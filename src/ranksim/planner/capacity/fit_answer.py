@@ -131,7 +131,7 @@ class Fit(ReadyAnswer):
     Where some of these are given up, now or grown, `enough` is the spread (µs) and the number of keys that
     start them all, None where no such thing does. `growth` is the largest factor, and `months` are those of a
     growth in time, of which `load` is the first month and `latest` the one that is the largest first, under
-    `policy`; `later` is without growth what becomes of the plans from when a timeline has set something.
+    `policy`; `later` is without growth what becomes of the plans at each time after the beginning.
     """
 
     kind = "capacity fit"

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Literal, cast
 from ranksim.core.clock import Micros, iso
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.errors import BadInput, check_kind
-from ranksim.planner.capacity.bought import month_text
 from ranksim.planner.capacity.bursts import BURST, most_domains
 from ranksim.planner.capacity.common import (
     expect_one_of,
     plan_named,
 )
+from ranksim.planner.capacity.later import MONTH_BEGINS
 from ranksim.planner.capacity.limits import MOST, RATE, Limit, allowed_alone, check_add_ons, plan_limits
 from ranksim.planner.capacity.planned import OwnAccount
 from ranksim.planner.capacity.portfolio import Portfolio
-from ranksim.planner.capacity.workload import Later, LoadUnder, Workload
+from ranksim.planner.capacity.workload import LoadUnder, Workload
 from ranksim.planner.readings import consulting
 from ranksim.report import units
 from ranksim.report.answer import ReadyAnswer
@@ -226,7 +226,7 @@ def _least(own: OwnAccount, policy: Policy, plan: str, grow: Grown) -> Largest:
         answer = _largest(then.load, then.load.plan, then.policy, grow)
         now = answer.plan, answer.most, answer.binding.name
         if now != before or (then.changes and not plan):
-            changes = then.changes or (_month_of(own, then) if before else "")
+            changes = then.changes or (MONTH_BEGINS if before else "")
             times.append(CarriedFrom(then.at, answer.most, answer.binding.name, changes))
         if least is None or _number(answer) < _number(least):
             least = answer
@@ -237,11 +237,6 @@ def _least(own: OwnAccount, policy: Policy, plan: str, grow: Grown) -> Largest:
 
 def _number(answer: Largest) -> int:
     return MOST if answer.most is None else answer.most
-
-
-def _month_of(own: OwnAccount, then: Later) -> str:
-    month = own.load.month(then.month)
-    return month_text(own.scenario, own.name, *month) if month else ""
 
 
 def _largest(portfolio: Portfolio | Workload, plan: str, policy: Policy, grow: Grown) -> Largest:

@@ -1,4 +1,4 @@
-"""Which plan fits once a timeline has set something: a quota, a price, a limit; and as clients begin."""
+"""Which plan fits at each time, as a timeline sets, adds, removes or buys something, and as clients begin."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from ranksim.report.tables import View
 LATER = TableSpec(
     others={"at": "instant", "price_uusd": "money", "provider_cost_uusd": "money"}, keys=("at", "plan")
 )
+
+
+MONTH_BEGINS = "another month begins"
+"""What changes where nothing else does: what was spent and held before counts no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +57,11 @@ class LaterSizes:
 
 
 def later_sizes(
-    times: Iterable[Later], sizes_of: Callable[[Workload, Policy], Mapping[str, Size]]
+    times: Iterable[Later],
+    before: Mapping[str, Size],
+    sizes_of: Callable[[Workload, Policy], Mapping[str, Size]],
 ) -> Iterator[LaterSizes]:
     """Yield what every plan comes to at each time, but where only a month begins and leaves it as it was."""
-    before: Mapping[str, Size] = {}
     for then in times:
         sizes = sizes_of(then.load, then.policy)
         if then.changes or sizes != before:
@@ -87,13 +92,13 @@ def later_view(later: Sequence[LaterSizes]) -> View:
         rows.append(
             (
                 iso(then.later.at),
-                then.later.changes or "another month begins",
+                then.later.changes or MONTH_BEGINS,
                 *(plan_text(then.plan, then.sizes) or "no plan", "–" if size is None else price),
                 ", ".join(then.sizes[then.later.load.plan].breaks) or "–",
             )
         )
+    note = "A whole month of what is at work then; what came before counts until its month ends."
     plans = {then.later.load.plan for then in later}
     own = plans.pop() if len(plans) == 1 else "the plan it has"
     headings = ("from", "what changes", "cheapest plan", "price a month", f"what breaks of {own}")
-    note = "Without growth, with the clients that are at work then."
-    return View("Once the timeline has set something", headings, 3, tuple(rows), note)
+    return View("As things change, without growth", headings, 3, tuple(rows), note)

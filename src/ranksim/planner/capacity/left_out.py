@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import pairwise
 from operator import add
 from typing import Any, NamedTuple
 
 from ranksim.core.callers.programs import AnyClient, Python, Schedule
-from ranksim.core.clock import DAY, HOUR, Micros, month_end, months_between
+from ranksim.core.clock import DAY, HOUR, Micros, month_end
 from ranksim.core.contract.plans import Plan
 from ranksim.core.rules.admission import held_at, reserved_at, settled_at, used_at
 from ranksim.core.service.service import Service
 from ranksim.planner.capacity.common import WITHOUT_END
+from ranksim.planner.capacity.recurring import edges_of_others
 from ranksim.planner.capacity.tracked import lists_by_host
 from ranksim.planner.capacity.workload import MONTH, JobStarts, Uncounted
 from ranksim.report.progress import Tell, nobody, part
@@ -58,6 +59,7 @@ def left_out_of(
     clients: Collection[str],
     changes: Collection[OfAccount],
     starts_of: StartsOf,
+    edges: Sequence[Micros],
     anchor: Micros,
     months: int,
     tell: Tell,
@@ -67,33 +69,38 @@ def left_out_of(
     Worlds show it, in which no limit of a plan refuses anything but cooldowns do: one without either, one
     with both, and one in which of the changes only those are that remove what the account begins with. They
     go on until each weekday has been five times in a month after the last change, and for so many billing
-    `months`, counted from `anchor` (µs, U51), but for no more than a year after that change. Where nothing
-    changes, 31 days or as long as the scenario lasts are looked at. Clients in Python of the user's, and what
-    the timeline sets but unit costs, are in none. `tell` is told how far it is. Raises BadInput.
+    `months`, counted from `anchor` (µs, U51), but for no more than a year after that change; at `edges` (µs)
+    other clients begin or stop. Where nothing changes, 31 days or as long as the scenario lasts are looked
+    at. Clients in Python of the user's, and what the timeline sets but unit costs, are in none. `tell` is
+    told how far it is. Raises BadInput.
     """
     start = scenario.start
-    times = sorted([*_edges(scenario, clients), *(change.at.on(start) for change in changes)])
+    others = edges_of_others(scenario.clients, clients, start)
+    times = sorted([*(at for at, _ in others), *(change.at.on(start) for change in changes)])
     leaving = [change for change in changes if _leaves(change, changes, scenario)]
     if not times:
         world = _unlimited(scenario, account, max(scenario.length, MONTH), from_now=True)
         still = _worlds(world, account, start, clients, changes, leaving, tell).beyond(start, world.end)
-        return replace(_largest([Uncounted(), still]), by_month={1: still})
+        return replace(_largest([Uncounted(), still]), since={start: still})
     spans = _billing_months(start, anchor, times[-1], LEAVING if leaving else JOINING, months)
     world = _unlimited(scenario, account, spans[-1][1] - start)
     worlds = _worlds(world, account, anchor, clients, changes, leaving, tell)
     began = frozenset(scenario.accounts[account].hosts(account))
 
-    def started(begin: Micros, end: Micros) -> tuple[JobStarts, ...]:
-        """When jobs of what has joined are started, at the time (µs) at which that is the most."""
-        stages = [_until(world, at + 1, changes) for at in (begin, *times) if begin <= at < end]
-        joined = ([host for host in hosts_at_last(stage, account) if host not in began] for stage in stages)
-        return max(map(starts_of, joined), key=_domains)
+    def started(at: Micros) -> tuple[JobStarts, ...]:
+        """When jobs of what has joined by an instant (µs) are started."""
+        hosts = hosts_at_last(_until(world, at + 1, changes), account)
+        return starts_of([host for host in hosts if host not in began])
 
+    instants = {start, *times, *(at for at in edges if start < at < world.end)}
+    starts = {at: started(at) for at in sorted(instants)}
+    since = dict(_by_time(worlds, starts, anchor, [change.at.on(start) for change in leaving], world.end))
     exact = {
-        number: replace(worlds.beyond(*span), starts=started(*span)) for number, span in enumerate(spans, 1)
+        number: replace(worlds.beyond(begin, end), starts=_most_starts(starts, begin, end))
+        for number, (begin, end) in enumerate(spans, 1)
     }
-    by_month = dict(_months_of_most(worlds, exact, spans, times))
-    return replace(_largest([Uncounted(), *by_month.values()]), by_month=by_month, exact=exact)
+    most = _largest([Uncounted(), *since.values(), *exact.values()])
+    return replace(most, since=since, exact=exact)
 
 
 def _billing_months(start: Micros, anchor: Micros, last: Micros, further: int, months: int) -> list[Span]:
@@ -106,41 +113,36 @@ def _billing_months(start: Micros, anchor: Micros, last: Micros, further: int, m
     return spans
 
 
-def _months_of_most(
-    worlds: _Worlds, exact: Mapping[int, Uncounted], spans: Sequence[Span], times: Sequence[Micros]
-) -> Iterator[tuple[int, Uncounted]]:
-    """Yield from which month on how much it is in the month of most until something changes again.
+def _by_time(
+    worlds: _Worlds,
+    starts: Mapping[Micros, tuple[JobStarts, ...]],
+    anchor: Micros,
+    leaving: Sequence[Micros],
+    end: Micros,
+) -> Iterator[tuple[Micros, Uncounted]]:
+    """Yield from which instant (µs) on how much it is until another, which begins where something changes.
 
-    A month in which something does has what there is before, meanwhile and afterwards.
+    A change in the midst of a month is one time until the month ends, as what was spent and held before still
+    counts, and another afterwards. `starts` has the instants with when jobs of what has joined are started;
+    `leaving` are those of what removes, and what is there lasts until `end` (µs).
     """
-    changes = {
-        number: [at for at in times if begin <= at < end] for number, (begin, end) in enumerate(spans, 1)
-    }
-    still = dict[int, Uncounted]()
-    for changing, group in groupby(exact, key=lambda number: bool(changes[number])):
-        if not changing:
-            first, *more = group
-            most = worlds.beyond(spans[first - 1][0], spans[[first, *more][-1] - 1][1])
-            still |= dict.fromkeys((first, *more), replace(most, starts=exact[first].starts))
-    around = {0: Uncounted(), **exact, **still}
-    for number, (begin, _) in enumerate(spans, 1):
-        if number in still:
-            if number - 1 not in still:
-                yield number, still[number]
-            continue
-        before = [around[number - 1]] if changes[number][-1] > begin else []  # else there is not a day of it
-        yield number, _largest([exact[number], *before, around[number + 1]])
+    begin = min(starts)
+    for at, until in pairwise([*starts, end]):
+        turn = month_end(anchor, at - 1)  # `at` itself where a month begins
+        there = [worlds.beyond(at, min(turn, until))] if at < turn else []
+        leaves = min((other for other in leaving if other > turn), default=end)
+        rest = [worlds.beyond(turn, until, leaves)] if turn < until else []
+        yield at, replace(_largest([*there, *rest]), starts=starts[at])
+        if there and rest and at > begin:
+            yield turn, replace(rest[0], starts=starts[at])
 
 
-def _edges(scenario: Scenario, clients: Collection[str]) -> list[Micros]:
-    """When some clients begin after the first month, or stop (µs)."""
-    start, edges = scenario.start, list[Micros]()
-    for client in map(scenario.clients.__getitem__, clients):
-        assert not isinstance(client, Python)
-        begins = client.starts.on(start)
-        edges += [begins] if begins >= start and months_between(start, begins) else []
-        edges += [] if client.stops is None else [client.stops.on(start)]
-    return edges
+def _most_starts(
+    starts: Mapping[Micros, tuple[JobStarts, ...]], begin: Micros, end: Micros
+) -> tuple[JobStarts, ...]:
+    """When jobs of what has joined are started, at the time in a month at which that is the most."""
+    before = max(at for at in starts if at <= begin)
+    return max((starts[at] for at in starts if before <= at < end), key=_domains)
 
 
 class _Worlds(NamedTuple):
@@ -155,20 +157,25 @@ class _Worlds(NamedTuple):
     everything: Samples
     less: Samples
 
-    def beyond(self, since: Micros, until: Micros) -> Uncounted:
+    def beyond(self, since: Micros, until: Micros, goes: Micros | None = None) -> Uncounted:
         """Return what changes need at most in a time (µs), and how much less it is for what they remove.
 
         That is the most of all months, which have four or five of a weekday; what is removed is as little as
-        in any month of 31 days, if there is one, since it is counted as in these.
+        in any month of 31 days, if there is one, since it is counted as in these, until more `goes` (µs).
         """
-        months = list[tuple[Micros, Micros]]()
-        while not months or months[-1][1] < until:
-            begin = months[-1][1] if months else since
-            months.append((begin, min(until, month_end(self.anchor, begin))))
+        goes = until if goes is None else goes
+        months = self._months(since, goes)
         longest = [month for month in months if month[1] - month[0] == MONTH] or months
-        removed = self._more(self.less, self.rest, (since, until), longest)
-        added = self._more(self.everything, self.less, (since, until), months)
+        removed = self._more(self.less, self.rest, (since, goes), longest)
+        added = self._more(self.everything, self.less, (since, until), self._months(since, until))
         return replace(self._uncounted(map(add, added, removed)), removed=self._uncounted(removed))
+
+    def _months(self, since: Micros, until: Micros) -> list[Span]:
+        """Return the months of a time, and the parts of them that are in it."""
+        months = [(since, min(until, month_end(self.anchor, since)))]
+        while months[-1][1] < until:
+            months.append((months[-1][1], min(until, month_end(self.anchor, months[-1][1]))))
+        return months
 
     def _more(self, samples: Samples, than: Samples, time: Span, months: Sequence[Span]) -> list[int]:
         """How much more than in another world is used at most, in a month of what is counted by month."""
@@ -244,7 +251,10 @@ def _domains(starts: Sequence[JobStarts]) -> int:
 
 
 def _most(samples: Samples, since: Micros, until: Micros) -> list[int]:
-    return [max(used) for used in zip(*(row for at, row in samples if since <= at < until), strict=True)]
+    """Return the most of each in a time (µs), of one between two samples what there was at the first."""
+    before = [row for at, row in samples if at < until][-1:] or [[0] * len(samples[0][1])]
+    rows = [row for at, row in samples if since <= at < until] or before
+    return [max(used) for used in zip(*rows, strict=True)]
 
 
 class _AccountSamples(SilentTally):

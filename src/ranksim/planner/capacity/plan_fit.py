@@ -127,21 +127,23 @@ def _fit(load: Workload, growth: float, path: Sequence[float], policy: Policy) -
         for name, plan in policy.catalogue.plans.items()
     }
     months = tuple(_months(load, path, _by_price(prices), policy))
-    later = tuple(later_sizes(load.times, _sizes))
-    latest, under = _in_month(load, 1 + path.index(max(path)), policy) if path else (load, policy)
-    load = load.in_month(1) if path else load
-    now = _sizes(load, policy)
+    begun = replace(load.times[0].load, notes=load.notes) if load.times else load
+    latest, under = _in_month(load, 1 + path.index(max(path)), policy) if path else (begun, policy)
+    first = _in_month(load, 1, policy)[0] if path else begun
+    now = _sizes(first, policy)
+    later = tuple(later_sizes(load.times[1:], now, _sizes))
     grown = _sizes(latest.of_domains(grown_domains(load.domains, growth)), under)
     plans = [PlanFit(name, prices[name], now[name], grown[name]) for name in _by_price(prices)]
-    return Fit(load, latest, under, growth, tuple(plans), months=months, later=later)
+    return Fit(first, latest, under, growth, tuple(plans), months=months, later=later)
 
 
 def _in_month(load: Workload, number: int, policy: Policy) -> tuple[Workload, Policy]:
-    """Return a workload and a policy in a month from now on, counted from 1, with what is set by its end."""
+    """Return a workload and a policy in a month from now on, counted from 1, as set and bought by its end."""
+    has = next((then.load for then in reversed(load.times) if then.month <= number), load)
     for then in load.later:
         if then.month <= number:
             load, policy = then.load, then.policy
-    return load.in_month(number), policy
+    return replace(load.in_month(number), plan=has.plan, add_ons=has.add_ons), policy
 
 
 def _by_price(prices: Mapping[str, int | None]) -> list[str]:
@@ -158,7 +160,7 @@ def _months(
         sizes = _sizes(grown, under)
         by_plan = {name: sizes[name] for name in plans}
         begins, _ = load.month(number) or (None, None)
-        yield GrownMonth(number, factor, grown.domains, by_plan, load.plan, begins)
+        yield GrownMonth(number, factor, grown.domains, by_plan, there.plan, begins)
 
 
 def _sizes(load: Workload, policy: Policy) -> dict[str, Size]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import dropwhile, groupby
+from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
 
@@ -29,10 +29,10 @@ from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, no_such
 from ranksim.planner.capacity.assumed import SIZED, no_rank_runs
-from ranksim.planner.capacity.bought import Bought, purchase_text, purchases
+from ranksim.planner.capacity.bought import Bought, changes_of, purchase_text, purchases
 from ranksim.planner.capacity.bursts import least_gaps
 from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_done
-from ranksim.planner.capacity.recurring import Recurring, notes_of_clients
+from ranksim.planner.capacity.recurring import Recurring, edges_of_others, notes_of_clients
 from ranksim.planner.capacity.tracked import (
     active_scans,
     filled,
@@ -145,9 +145,10 @@ class OwnAccount:
         assumed = self.policy.model_copy(update={"assumptions": policy.assumptions})
         load = self._counted(self.scenario.model_copy(update={"policy": assumed}))
         later = tuple(self._later(policy)) if policy.catalogue == self.policy.catalogue else ()
-        times = tuple(dropwhile(lambda then: not then.sets, self.states(policy))) if later else ()
+        times = tuple(self.states(policy))
         notes, left_out = self.notes_under(policy), self.load.left_out
-        return replace(load, left_out=left_out, notes=notes, later=later, times=times)
+        load = replace(load, left_out=left_out, notes=notes, later=later)
+        return replace(load, times=times if len(times) > 1 or times[0].load != load else ())
 
     def notes_under(self, policy: Policy) -> tuple[str, ...]:
         """What to know of an answer that looks at each time, and of a policy of another catalogue at none."""
@@ -177,8 +178,9 @@ class OwnAccount:
             self.scenario, self.name, plans=own and not plan, add_ons=own and "add_ons" not in self.done
         )
         edges += [(at, purchase_text(action)) for at, actions in bought.items() for action in actions]
-        months = [self.load.month(number) for number in self.load.left_out.by_month if number > 1]
-        times = {self.now, *stretches, *(at for at, _ in edges), *(month[0] for month in months if month)}
+        edges += changes_of(self.scenario, self.name)
+        edges += edges_of_others(self.clients, self.simulated, self.now)
+        times = {self.now, *stretches, *(at for at, _ in edges), *self.load.left_out.since}
         scenario, before, has = self.scenario, None, Bought(plan or self.spec.plan, self.load.add_ons)
         under = policy
         for at in sorted(times):
@@ -186,11 +188,12 @@ class OwnAccount:
             if sets:
                 under = counted = self._with_changes_of(scenario, policy)
             month, load = self._month(at), self._counted(_under(scenario, counted), at)
-            left_out, used = self.load.left_out.in_month(month), load.used if month == 1 else None
+            left_out, used = self.load.left_out.at(at), load.used if month == 1 else None
             has = reduce(Bought.after, bought.get(at, ()), has)
             load = replace(load, left_out=left_out, used=used, plan=has.plan, add_ons=has.add_ons)
+            texts = tuple(text for when, text in edges if when == at)
             if sets or (load, under) != before:
-                yield Later(at, month, sets, load, under, tuple(text for when, text in edges if when == at))
+                yield Later(at, month, sets, load, under, texts)
             before = load, under
 
     def _stretches(self) -> Iterator[tuple[Micros, Settings, Scenario]]:
@@ -241,6 +244,11 @@ class OwnAccount:
     def domains(self) -> int:
         """All domains of the account."""
         return sum(part.domains for part in self.parts)
+
+    @property
+    def simulated(self) -> list[str]:
+        """The clients that are not counted but simulated."""
+        return [name for name in self.uncounted if not isinstance(self.clients[name], Python)]
 
     @property
     def replaced(self) -> set[str]:
@@ -398,7 +406,7 @@ class OwnAccount:
             for change in self.scenario.timeline
             if isinstance(change, CHANGES) and change.account == self.name
         ]
-        clients = [name for name in self.uncounted if not isinstance(self.clients[name], Python)]
+        clients = self.simulated
         done = Counter(change.do for change in changes)
         timeline = ", ".join(f"{count:,} × {do}" for do, count in done.items())
         what = [f"{timeline} of the timeline"] if changes else []
@@ -410,20 +418,20 @@ class OwnAccount:
         from ranksim.planner.capacity.left_out import left_out_of  # worlds take time to import
 
         with noted("simulating", progress) as tell:
+            edges = [at for each in self.recurring for at, _ in each.edges(self.now)]
             left_out = left_out_of(
-                self.scenario, self.name, clients, changes, self._starts_of, self.anchor, months, tell
+                self.scenario, self.name, clients, changes, self._starts_of, edges, self.anchor, months, tell
             )
         amounts = [
             units.many(left_out.slots, "slot"),
             f"{units.write('money', left_out.spent)} a month",
             *(f"{count:,} {metric}" for metric, count in left_out.metrics.items() if count),
         ]
-        comes_to = f"That comes to {' and '.join(amounts)} more, in the month of most; every size counts it"
-        if len(left_out.by_month) > 1:
-            comes_to += (
-                ", but a time of `later` or `portfolio` what is there in that month, as in its month of most "
-                "(a month of a growth in time what it has)"
-            )
+        several = len(left_out.since) > 1
+        counted = (
+            "`fit` and `portfolio` count what is there at each time" if several else "every size counts it"
+        )
+        comes_to = f"That comes to {' and '.join(amounts)} more, in the month of most; {counted}"
         if changes:
             comes_to += (
                 ". What is removed grows no more, what is added does not grow; the number of domains is "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ranksim.core.callers.programs import AnyClient, Programmed, Python
 from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork
-from ranksim.core.clock import WEEK, Micros, format_duration
+from ranksim.core.clock import DAY, WEEK, Micros, format_duration, months_between
+from ranksim.core.contract.quantities import Moment
 from ranksim.planner.capacity.workload import ALWAYS, EVERY_MONTH, MONTH, month_number
 from ranksim.report import units
 from ranksim.twin.sim.scenario import Scenario
@@ -34,6 +35,12 @@ class Recurring(NamedTuple):
         last = None if stops is None else month_number(anchor, start, stops.on(start) - 1)
         return range(month_number(anchor, start, first), EVERY_MONTH.stop if last is None else 1 + last)
 
+    def begins(self, start: Micros) -> Micros:
+        """Return when it begins (µs), `start` itself of one that misses no occasion before it does."""
+        begins = self.client.starts.on(start)
+        first = next(self.occasions.times(begins, begins + self.occasions.period + DAY))
+        return start if first == start + self.occasions.phase(begins, start) else begins
+
     def there(self, start: Micros) -> tuple[Micros, Micros]:
         """Return from when until when (µs) it is at work, in a scenario from `start` on."""
         stops = self.client.stops
@@ -44,15 +51,29 @@ class Recurring(NamedTuple):
         if at is None:
             return True
         stops = self.client.stops
-        return self.client.starts.on(start) <= at and (stops is None or at < stops.on(start))
+        return self.begins(start) <= at and (stops is None or at < stops.on(start))
 
     def edges(self, start: Micros) -> Iterator[tuple[Micros, str]]:
         """Yield when it begins after `start`, and when it stops, in words too."""
-        begins, stops = self.client.starts.on(start), self.client.stops
-        if begins > start:
-            yield begins, f"{self.name} begins"
-        if stops is not None:
-            yield stops.on(start), f"{self.name} stops"
+        yield from _edges(self.name, self.begins(start), self.client.stops, start)
+
+
+def edges_of_others(
+    clients: Mapping[str, AnyClient], names: Collection[str], start: Micros
+) -> Iterator[tuple[Micros, str]]:
+    """Yield when clients without occasions begin, after the month from `start` on, or stop; in words too."""
+    for client, name in ((clients[name], name) for name in names):
+        assert not isinstance(client, Python)
+        begins = client.starts.on(start)
+        later = begins > start and months_between(start, begins) > 0
+        yield from _edges(name, begins if later else start, client.stops, start)
+
+
+def _edges(name: str, begins: Micros, stops: Moment | None, start: Micros) -> Iterator[tuple[Micros, str]]:
+    if begins > start:
+        yield begins, f"{name} begins"
+    if stops is not None:
+        yield stops.on(start), f"{name} stops"
 
 
 def notes_of_clients(
@@ -96,18 +117,23 @@ def _bounds(start: Micros, recurring: Sequence[Recurring], anchor: Micros) -> It
     """Say of which clients another month is counted than the scenario's first."""
     for each in recurring:
         name, client, occasions, work, _ = each
-        if work and (begun := client.starts.after(start)):
+        begun = each.begins(start) - start
+        if work and begun:
             first = len(list(occasions.times(start + begun, start + MONTH)))
             month = each.months(start, anchor).start
             since = f"it from month {month} on" if month > 1 else "those"
             yield (
-                f"{name} begins {format_duration(begun)} into the scenario: a whole month of it is counted, "
-                f"{-(-MONTH // occasions.period)} occasions, of which the first month has {first}; "
-                f"a growth in time counts {since}."
+                f"{name} begins {format_duration(begun)} into the scenario: from then on `fit` and "
+                f"`portfolio` count a whole month of it, {-(-MONTH // occasions.period)} occasions, of which "
+                f"the first month has {first}; a growth in time counts {since}."
             )
         if client.stops is not None:
             end = format_duration(client.stops.after(start))
-            most = units.many(each.most(start) or 0, "occasion")
+            most = each.most(start) or 0
+            few = f", a month with at most its {units.many(most, 'occasion')}"
             last = each.months(start, anchor)[-1:]
             until = f"; a growth in time counts it until month {last[0]}" if last else ""
-            yield f"{name} stops {end} into the scenario: a month has at most its {most}{until}."
+            yield (
+                f"{name} stops {end} into the scenario: until then `fit` and `portfolio` count it"
+                f"{few if most < -(-MONTH // occasions.period) else ''}{until}."
+            )

@@ -17,6 +17,7 @@ from ranksim.core.clock import DAY, HOUR, WEEK, Micros, month_end, months_betwee
 from ranksim.core.contract.parameters import Settings
 from ranksim.core.contract.plans import SpendLabel
 from ranksim.core.contract.policy import Policy
+from ranksim.report import units
 
 T = TypeVar("T")
 
@@ -26,6 +27,9 @@ MONTH = 31 * DAY
 TRIES = Manners().max_tries
 """How often the clients of a scenario call before they give up, unless it says otherwise."""
 
+
+MOST_PARTS = 3
+"""The changes of a time that are named."""
 
 ALWAYS = (0, 1 << 62)
 """From when until when (µs) there is what nobody begins or ends."""
@@ -105,23 +109,23 @@ class PlannedWork:
 class Uncounted:
     """What a workload does not count, as simulated: slots, cost of a month (µUSD) and units by metric.
 
-    `by_month` has how much it is from a month from now on, counted from 1, in the month of most until it is
-    something else; below 0 where domains or words have been removed. `exact` has the months that are known as
-    they are, of their own days. `removed` is how much of it is below 0, which would have grown with the
-    others. `starts` are those of domains that the account did not begin with.
+    `since` has how much it is from an instant (µs) until the next, in the month of most by then; below 0
+    where domains or words have been removed. `exact` has the months, counted from 1, that are known as they
+    are, of their own days. `removed` is how much of it is below 0, which would have grown with the others.
+    `starts` are those of domains that the account did not begin with.
     """
 
     slots: int = 0
     spent: int = 0
     metrics: Mapping[str, int] = field(default_factory=dict)
-    by_month: Mapping[int, Uncounted] = field(default_factory=dict)
+    since: Mapping[Micros, Uncounted] = field(default_factory=dict)
     exact: Mapping[int, Uncounted] = field(default_factory=dict)
     removed: Uncounted | None = None
     starts: tuple[JobStarts, ...] = ()
 
-    def in_month(self, number: int) -> Uncounted:
-        """How much it is in a month from now on, counted from 1, as in its month of most."""
-        return replace(_latest(self.by_month, number, self), by_month=self.by_month, exact=self.exact)
+    def at(self, instant: Micros) -> Uncounted:
+        """How much it is at an instant (µs), as in its month of most."""
+        return replace(_latest(self.since, instant, self), since=self.since, exact=self.exact)
 
     def grown(self, factor: Fraction) -> Uncounted:
         """The same of so many times the domains, of which so many times as many are removed."""
@@ -197,7 +201,8 @@ class Used:
 class Later:
     """What a timeline sets at an instant (µs), by path; the `load` and the `policy` from then on.
 
-    It falls into a `month` from now on, counted from 1. `clients` tell which begin or stop then.
+    It falls into a `month` from now on, counted from 1. `others` tell what else changes then: clients that
+    begin or stop, and what the account tracks or has.
     """
 
     at: Micros
@@ -205,12 +210,13 @@ class Later:
     sets: Settings
     load: Workload
     policy: Policy
-    clients: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     @property
     def changes(self) -> str:
-        """What changes then, "" where only a month begins in which the account needs something else."""
-        return " and ".join((*(f"{path} is {value}" for path, value in self.sets.items()), *self.clients))
+        """What changes then, "" where only a month begins, in which nothing of before counts any more."""
+        parts = (*(f"{path} is {value}" for path, value in self.sets.items()), *self.others)
+        return " and ".join(parts) if len(parts) <= MOST_PARTS else units.first_of(parts, MOST_PARTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +231,8 @@ class Workload:
     `name` is the account's, `plan` the one it has, `used` what it used of this month; `notes` tell what is
     not counted, and `left_out` how much that is. `now` is when the first month begins (µs), None where nobody
     says, and `anchor` what the billing months are counted from, `now` unless it is given (U51). `later` is
-    what it is once a timeline has set something, whoever is at work then, and `times` what it is at each time
-    from the first of these on, with what is at work then.
+    what it is once a timeline has set something, whoever is at work then, and `times` what it is from the
+    beginning on at each time, with what is there and at work then; none where nothing changes.
     """
 
     domains: int
@@ -294,8 +300,8 @@ class Workload:
     def in_month(self, number: int) -> Workload:
         """The same in a month from now on, counted from 1: of what is used already only that one knows."""
         month, exact = self.month(number), self.left_out.exact.get(number)
-        left_out = exact or self.left_out.in_month(number)
-        longest = exact is None and len(self.left_out.by_month) > 1  # which is what is told of what changes
+        left_out = exact or (self.left_out.at(month[0]) if month else self.left_out)
+        longest = exact is None and len(self.left_out.since) > 1  # which is what is told of what changes
         return replace(
             self,
             work=tuple(work.in_month(number, month, longest) for work in self.work if number in work.months),
@@ -336,8 +342,8 @@ class Workload:
 
 
 def _latest(since: Mapping[int, T], number: int, otherwise: T) -> T:
-    """Return what there is since the last month up to that one."""
-    return since.get(max((month for month in since if month <= number), default=0), otherwise)
+    """Return what there is since the last month, or instant, up to that one."""
+    return since.get(max((begun for begun in since if begun <= number), default=0), otherwise)
 
 
 def _of_month(starts: Iterable[JobStarts], number: int) -> tuple[JobStarts, ...]:
@@ -349,11 +355,11 @@ def _over(starts: Iterable[JobStarts], spread: Micros) -> tuple[JobStarts, ...]:
 
 
 def _all_over(left_out: Uncounted, spread: Micros) -> Uncounted:
-    by_month, exact = (
-        {month: _all_over(each, spread) for month, each in months.items()}
-        for months in (left_out.by_month, left_out.exact)
+    since, exact = (
+        {time: _all_over(each, spread) for time, each in times.items()}
+        for times in (left_out.since, left_out.exact)
     )
-    return replace(left_out, starts=_over(left_out.starts, spread), by_month=by_month, exact=exact)
+    return replace(left_out, starts=_over(left_out.starts, spread), since=since, exact=exact)
 
 
 LoadUnder = Callable[[Policy], Workload]
