@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,10 @@ from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.slots import Churn, slot_use
 from ranksim.planner.capacity.slots_world import simulate_slot_use
 from ranksim.planner.capacity.sync import Sync, sync_time
+from ranksim.planner.capacity.workers_world import workers_of_scenario
 from ranksim.planner.capacity.workload import Workload
 from ranksim.report import units
+from ranksim.report.answer import ReadyAnswer
 from ranksim.twin.sim.opening import open_world
 
 SCENARIOS = Path(__file__).parents[3] / "scenarios"
@@ -535,6 +539,31 @@ def test_what_is_taken_to_be_simpler_is_told() -> None:
 
 
 CEILING = "policy.catalogue.plans.agency.cost_ceiling"
+
+
+ASK = [partial(fit, growth=1), partial(largest, grow="domains"), workers_of_scenario]
+
+
+@pytest.mark.parametrize("ask", ASK)
+def test_parameters_are_set_as_in_a_run(ask: Callable[..., ReadyAnswer]) -> None:
+    settings = {CEILING: "1 USD", "scenario.clients.ranks.spread": "3h"}
+    answer = ask(large(), settings=settings)
+    assert answer.rows() == ask(large().changed(settings)).rows() != ask(large()).rows()
+    with pytest.raises(BadInput, match=r"clients\.rank"):
+        ask(large(), settings={"scenario.clients.rank.spread": "3h"})
+
+
+def test_parameters_of_a_policy_are_set_for_a_portfolio_too() -> None:
+    settings = {CEILING: "1 USD"}
+    dear, portfolio = rs.Policy().changed(settings), Portfolio(domains=30)
+    stated = fit(portfolio, dear).rows()
+    assert stated != fit(portfolio).rows()
+    assert fit(portfolio, settings=settings).rows() == stated
+    assert fit(portfolio, catalogue="illustrative", settings=settings).rows() == stated
+    answer = largest(portfolio, "agency", settings=settings)
+    assert answer.rows() == largest(portfolio, "agency", dear).rows()
+    with pytest.raises(BadInput, match="no input 'scenario'; expected one of policy"):
+        fit(portfolio, settings={"scenario.length": "3d"})
 
 
 def ceiling_set(scenario: rs.Scenario, *settings: tuple[str, str, str]) -> rs.Scenario:

@@ -59,9 +59,8 @@ def with_settings(
 ) -> dict[str, Any]:
     """Return the inputs of a question with parameters set by flags. Raises BadInput."""
     from ranksim.core.contract.located import Located
-    from ranksim.core.contract.parameters import of_root
     from ranksim.core.contract.policy import policy_of, read_catalogue
-    from ranksim.twin.sim.scenario import Scenario
+    from ranksim.twin.sim.scenario import Scenario, with_parameters
 
     of = None if scenario is None else Scenario.load(scenario)
     under = of.policy if of is not None and policy is None else policy_of(policy)
@@ -69,12 +68,11 @@ def with_settings(
         sold = read_catalogue(Located("--catalogue", catalogue, {}), Path())
         under = under.model_copy(update={"catalogue": sold})
     settings = read_settings(texts, {**({} if of is None else of.roots), "policy": under})
-    changed: dict[str, Any] = {"policy": under.changed(settings)}
+    stated, under = with_parameters(settings, of, None if of is not None and under is of.policy else under)
+    changed: dict[str, Any] = {"policy": under}
     if catalogue is not None:
         changed["catalogue"] = None  # it is the policy's now
-    if of is not None:
-        changed["scenario"] = of.changed(settings if under is of.policy else of_root("scenario", settings))
-    return changed
+    return changed if stated is None else {**changed, "scenario": stated}
 
 
 TRACKED: dict[str, tuple[Any, str]] = {

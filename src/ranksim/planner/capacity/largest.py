@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast
 
 from ranksim.core.clock import Micros, iso
+from ranksim.core.contract.parameters import Settings
 from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.errors import BadInput, check_kind
 from ranksim.planner.capacity.bursts import BURST, most_domains
@@ -27,7 +28,7 @@ from ranksim.report.answer import ReadyAnswer
 from ranksim.report.readings import NO_READINGS, READINGS, Readings, under_readings
 from ranksim.report.table_spec import Tables, TableSpec
 from ranksim.report.tables import View
-from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.scenario import Scenario, with_parameters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -179,6 +180,7 @@ def largest(
     *,
     account: str = "",
     grow: Grown = "keywords",
+    settings: Settings = MappingProxyType({}),
 ) -> Largest:
     """Find how many keywords a domain, or how many domains, a plan carries at most, all else as given.
 
@@ -186,11 +188,18 @@ def largest(
     average, what is used of the month counts, and `plan` and `policy` are its own unless given; where clients
     begin or stop, or the timeline changes something, each time is looked at, with what there is then, on the
     plan that the account has then unless one is given.
-    The number that `portfolio` has of what is varied does not matter. The answer's `readings` are what other
+    The number that `portfolio` has of what is varied does not matter. `settings` are parameters of the
+    scenario and the policy by path, as of `Scenario.changed`. The answer's `readings` are what other
     assumptions would make of it. Raises BadInput.
     """
     own = portfolio if isinstance(portfolio, OwnAccount) else None
-    if isinstance(portfolio, str | Path | Scenario):
+    if isinstance(portfolio, str | Path):
+        portfolio = Scenario.load(portfolio)
+    if settings:
+        stated = portfolio if isinstance(portfolio, Scenario) else None
+        stated, policy = with_parameters(settings, stated, policy)
+        portfolio = stated or portfolio
+    if isinstance(portfolio, Scenario):
         own = OwnAccount(portfolio, account)
     elif account:
         raise BadInput("account: only a scenario has accounts; leave it out")

@@ -12,10 +12,12 @@ from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ranksim.core.clock import DAY, Micros
 from ranksim.core.contract.located import Located
+from ranksim.core.contract.parameters import Settings
 from ranksim.core.contract.plans import Catalogue, Plan
 from ranksim.core.contract.policy import Policy, policy_of, read_catalogue
 from ranksim.core.errors import BadInput, check_kind, no_such
@@ -47,7 +49,7 @@ from ranksim.planner.capacity.workload import MONTH, LoadUnder, Workload
 from ranksim.planner.readings import consulting
 from ranksim.report import units
 from ranksim.report.readings import Readings, under_readings
-from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.scenario import Scenario, with_parameters
 
 DAYS = MONTH // DAY
 
@@ -63,26 +65,34 @@ def fit(
     growth: float | str = 2.0,
     spread: Micros | str | None = None,
     catalogue: str | Path | Catalogue | None = None,
+    settings: Settings = MappingProxyType({}),
     **done: Any,
 ) -> Fit:
     """Find for every plan of a catalogue whether it fits a portfolio, and what breaks first as it grows.
 
     `tracked` is a portfolio, whose fields may be given instead (domains=30, keywords=300), or a scenario or
     its file, of which an `account` is meant (the only one, unless it is named), with fields of what is done
-    in place of what its clients do (crawls=2). `policy` is the scenario's unless given, and `catalogue`
-    stands in place of the policy's: a file's path, or the name of a shipped one. Grown are the domains,
-    `growth` times, and with them all their work. As text it may be a rate, "×2 / year", or a factor for each
-    month from now on, "1,1.2,1.5"; the answer then tells until when each plan fits. The rank runs of one
-    occasion are started evenly over `spread` (µs, or text such as "10m"; at one instant unless the scenario
-    says otherwise), each again after a 429. The answer's `readings` are what other assumptions would make of
-    it. Raises BadInput.
+    in place of what its clients do (crawls=2); the answer is about its beginning, and then about each time at
+    which something changes. `policy` is the scenario's unless given, and `catalogue` stands in place of the
+    policy's: a file's path, or the name of a shipped one; `settings` are parameters of these by path, as of
+    `Scenario.changed`. Grown are the domains, `growth` times, and with them all their work. As text it may be
+    a rate, "×2 / year", or a factor for each month from now on, "1,1.2,1.5"; the answer then tells until when
+    each plan fits. The rank runs of one occasion are started evenly over `spread` (µs, or text such as "10m";
+    at one instant unless the scenario says otherwise), each again after a 429. The answer's `readings` are
+    what other assumptions would make of it. Raises BadInput.
     """
     largest, path = growth_of(growth)
-    load_under, policy = _asked_about(tracked, policy, account, max(1, len(path)), done)
+    if isinstance(tracked, str | Path):
+        tracked = Scenario.load(tracked)
     if isinstance(catalogue, str | Path):
         catalogue = read_catalogue(Located("catalogue", str(catalogue), {}), Path())
+    stated = tracked if isinstance(tracked, Scenario) else None
     if catalogue is not None:
-        policy = policy.model_copy(update={"catalogue": catalogue})
+        under = policy_of(policy) if stated is None or policy is not None else stated.policy
+        policy = under.model_copy(update={"catalogue": catalogue})
+    if settings:
+        stated, policy = with_parameters(settings, stated, policy)
+    load_under, policy = _asked_about(stated or tracked, policy, account, max(1, len(path)), done)
     if spread is not None:
         spread = micros("spread", spread)
         expect(spread >= 0, "spread", "0 or more", spread)
@@ -199,15 +209,13 @@ def _most(load: Workload, policy: Policy) -> dict[str, int | None]:
 
 
 def _asked_about(
-    tracked: Portfolio | Scenario | Workload | LoadUnder | str | Path | None,
+    tracked: Portfolio | Scenario | Workload | LoadUnder | None,
     policy: Policy | str | Path | None,
     account: str,
     months: int,
     done: Mapping[str, Any],
 ) -> tuple[LoadUnder, Policy]:
     """Return the workload that a plan is to fit for so many months, and which policy. Raises BadInput."""
-    if isinstance(tracked, str | Path):
-        tracked = Scenario.load(tracked)
     fields = tuple(field.name for field in dataclasses.fields(Portfolio))
     for name in done:
         if name not in fields:

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ranksim.core.clock import MINUTE, Micros, iso
+from ranksim.core.contract.parameters import Settings
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput
 from ranksim.core.service.calls import StartJob, Step
@@ -24,7 +26,7 @@ from ranksim.report import units
 from ranksim.report.progress import Tell, noted
 from ranksim.report.readings import under_readings
 from ranksim.twin.sim.runner import replication_seed
-from ranksim.twin.sim.scenario import Scenario
+from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.scenario_fields import scenario_notes
 from ranksim.twin.sim.timeline import Action, ResizePool, Set, counted_actions
 from ranksim.twin.sim.world import World, spec_of
@@ -82,17 +84,17 @@ def workers_of_scenario(
     seed: int = 1,
     assumptions: bool = False,
     progress: Tell | None = None,
+    settings: Settings = MappingProxyType({}),
 ) -> WorkersNeeded:
     """Find the smallest pool for each kind of job that a scenario, or that of a file, starts.
 
     A share `target` of its jobs starts within `within` (µs, or text: "5m") on a pool with the durations,
     discipline and queue of the scenario's. So many `replications` are simulated, one where nothing is drawn.
     With `assumptions` the answer's `readings` are what other assumptions would make of it, a run for each.
-    `progress` is told how far it is; without it a notebook shows that. Raises BadInput, where no job is
-    started too.
+    `progress` is told how far it is; without it a notebook shows that. `settings` are parameters by path, as
+    of `Scenario.changed`. Raises BadInput, where no job is started too.
     """
-    if isinstance(scenario, str | Path):
-        scenario = Scenario.load(scenario)
+    scenario = scenario_of(scenario, settings)
     within = wanted_wait(within, target)
     expect(replications >= 2, "replications", "2 or more for the jobs of a scenario", replications)
     note = (

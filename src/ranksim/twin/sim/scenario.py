@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from ranksim.core.callers.programs import Python, rooted_in
 from ranksim.core.clock import iso
 from ranksim.core.contract.located import Located, Part, together
-from ranksim.core.contract.parameters import Settings
+from ranksim.core.contract.parameters import Settings, check_path, of_root
 from ranksim.core.contract.partly import ANY, read_partly, refuse_mistakes
-from ranksim.core.contract.policy import Policy
+from ranksim.core.contract.policy import Policy, policy_of
 from ranksim.core.contract.yamlfile import load_yaml, read_yaml
 from ranksim.core.errors import BadInput, check_kind
 from ranksim.report.units import count, many
@@ -134,10 +135,30 @@ class Scenario(ScenarioFields):
         refuse_mistakes(misfits_of(self), Located(self.name or "scenario", {}, {}))
 
 
-def scenario_of(source: Scenario | str | Path) -> Scenario:
-    """Return a scenario, read first where it is the path of a file. Raises BadInput."""
+def scenario_of(source: Scenario | str | Path, settings: Settings = MappingProxyType({})) -> Scenario:
+    """Return a scenario, read first where it is the path of a file, with parameters set by path.
+
+    Raises BadInput.
+    """
     check_kind("scenario", source, Scenario | str | Path, "a scenario or the path of its file")
-    return source if isinstance(source, Scenario) else Scenario.load(source)
+    scenario = source if isinstance(source, Scenario) else Scenario.load(source)
+    return scenario.changed(settings) if settings else scenario
+
+
+def with_parameters(
+    settings: Settings, scenario: Scenario | None, policy: Policy | str | Path | None
+) -> tuple[Scenario | None, Policy]:
+    """Return a scenario and the policy, its own unless one is given, with parameters set by path.
+
+    Of a scenario under another policy only what is its own is set. Raises BadInput.
+    """
+    under = scenario.policy if scenario is not None and policy is None else policy_of(policy)
+    roots = {} if scenario is None else {**scenario.roots}
+    for path in settings:
+        check_path(path, {**roots, "policy": under})
+    if scenario is not None:
+        scenario = scenario.changed(settings if under is scenario.policy else of_root("scenario", settings))
+    return scenario, under.changed(settings)
 
 
 def client_functions(scenario: Scenario) -> list[str]:
