@@ -598,6 +598,15 @@ def test_what_a_timeline_sets_is_answered_for_as_a_world_shows() -> None:
     assert rs.run(sets).metric("refusals.cost_cap_reached").mean
 
 
+def test_what_the_plan_of_the_account_lacks_is_told_where_another_fits() -> None:
+    """Ten domains of 60 words take 600 of 500 slots: eight would fit."""
+    still = agency(10, ranks={"spread": "2m"}).replace(accounts={"acme": {"portfolio": {"keywords": 60}}})
+    on_starter = OwnAccount(still).load
+    answer = fit(replace(on_starter, plan="starter"), still.policy)
+    assert " Its plan starter lacks keyword slots (600 of 500); it carries 8 domains. " in answer.sentence
+    assert "lacks" not in fit(still).sentence
+
+
 def test_a_client_of_later_counts_from_then_on() -> None:
     """Of 25 briefs a week from 2 March on 20 are asked for, and 10 more from 1 April on to 1 May."""
     quota = "policy.catalogue.plans.pro.quotas.keyword_brief_refreshes.limit"

@@ -241,7 +241,23 @@ class Fit(ReadyAnswer):
             f"{units.usd(best.now.cost)}."
         )
         later = "" if self.months else self._later
-        return " ".join(part for part in (fits, self._growth(best), later, lost) if part)
+        return " ".join(part for part in (fits, self._lacking, self._growth(best), later, lost) if part)
+
+    @property
+    def _lacking(self) -> str:
+        """What the plan that the account has lacks, where that is another, and which size it would carry."""
+        own = next((plan for plan in self.plans if plan.plan == self.load.plan), None)
+        lacking = [use.now for use in own.limits if use.now.exceeded and use.now.there] if own else []
+        if own is None or own.now.fits or not lacking:
+            return ""
+        needs = ", ".join(
+            f"{limit.name} ({units.write(limit.quantity, limit.need)} of "
+            f"{units.write(limit.quantity, limit.there)})"
+            for limit in lacking
+        )
+        most = (own.first.breaks_at or 1) - 1 if own.first else 0
+        carries = f"; it carries {units.many(most, 'domain')}" if most else ""
+        return f"Its plan {own.plan} lacks {needs}{carries}."
 
     @property
     def _later(self) -> str:
