@@ -630,6 +630,15 @@ def test_a_growth_in_time_meets_what_is_set_by_the_end_of_each_month() -> None:
     assert any(note.startswith("Without growth: From 2026-04-01") for note in answer.notes)
 
 
+def test_the_tables_of_a_first_month_in_which_something_is_set_are_those_of_its_end() -> None:
+    sets = ceiling_set(large().replace(length="80d"), ("10d", CEILING, "100 USD"))
+    answer = fit(sets, growth="1,1,2")
+    assert {plan.plan: plan.now for plan in answer.plans} == answer.months[0].sizes
+    assert {plan.plan: plan.grown for plan in answer.plans} == answer.months[2].sizes
+    spend = uses(answer, "agency")["provider cost a month"]
+    assert (spend.now.there, spend.now.exceeded) == (100_000_000, True)
+
+
 def test_another_catalogue_and_other_questions_are_answered_for_the_time_before() -> None:
     sets = ceiling_set(large(), ("10d", CEILING, "0 USD"))
     before = f"The timeline sets {CEILING}: this is about what holds before."

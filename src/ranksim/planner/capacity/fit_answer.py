@@ -130,8 +130,8 @@ class Fit(ReadyAnswer):
 
     Where some of these are given up, now or grown, `enough` is the spread (µs) and the number of keys that
     start them all, None where no such thing does. `growth` is the largest factor, and `months` are those of a
-    growth in time, of which `load` is the first month and `latest` the one that is the largest first, under
-    `policy`; `later` is without growth what becomes of the plans at each time after the beginning.
+    growth in time, of which `load` is the first month, under `policy`, and `latest` the one that is the
+    largest first; `later` is without growth what becomes of the plans at each time after the beginning.
     """
 
     kind = "capacity fit"
@@ -141,8 +141,9 @@ class Fit(ReadyAnswer):
     )
 
     load: Workload
-    latest: Workload
     policy: Policy
+    latest: Workload
+    latest_policy: Policy
     growth: float
     plans: tuple[PlanFit, ...]
     burst: Burst = NO_STARTS

@@ -103,7 +103,7 @@ def fit(
 
     answer, readings = under_readings(consulting(ask), policy, _verdict)
     readings = replace(readings, remedy=_remedy(ask, answer, readings, policy))
-    return replace(_with_limits(answer, policy), readings=readings)
+    return replace(_with_limits(answer), readings=readings)
 
 
 def _verdict(answer: Fit) -> str:
@@ -138,13 +138,14 @@ def _fit(load: Workload, growth: float, path: Sequence[float], policy: Policy) -
     }
     months = tuple(_months(load, path, _by_price(prices), policy))
     begun = replace(load.times[0].load, notes=load.notes) if load.times else load
-    latest, under = _in_month(load, 1 + path.index(max(path)), policy) if path else (begun, policy)
-    first = _in_month(load, 1, policy)[0] if path else begun
-    now = _sizes(first, policy)
+    first = _in_month(load, 1, policy) if path else (begun, policy)
+    largest = path.index(max(path)) if path else 0
+    latest = _in_month(load, 1 + largest, policy) if largest else first
+    now = _sizes(*first)
     later = tuple(later_sizes(load.times[1:], now, _sizes))
-    grown = _sizes(latest.of_domains(grown_domains(load.domains, growth)), under)
+    grown = _sizes(latest[0].of_domains(grown_domains(load.domains, growth)), latest[1])
     plans = [PlanFit(name, prices[name], now[name], grown[name]) for name in _by_price(prices)]
-    return Fit(first, latest, under, growth, tuple(plans), months=months, later=later)
+    return Fit(*first, *latest, growth, tuple(plans), months=months, later=later)
 
 
 def _in_month(load: Workload, number: int, policy: Policy) -> tuple[Workload, Policy]:
@@ -180,11 +181,11 @@ def _sizes(load: Workload, policy: Policy) -> dict[str, Size]:
     return {name: _size(load, plan, policy, name in losing) for name, plan in plans.items()}
 
 
-def _with_limits(answer: Fit, policy: Policy) -> Fit:
+def _with_limits(answer: Fit) -> Fit:
     """Return an answer with the limits of its plans, and with what the starts of an occasion meet."""
-    sizes = ((answer.load, policy), (answer.largest, answer.policy))
-    latest = _most(answer.latest, answer.policy)
-    most = (latest if answer.latest is answer.load else _most(answer.load, policy), latest)
+    sizes = ((answer.load, answer.policy), (answer.largest, answer.latest_policy))
+    latest = _most(answer.latest, answer.latest_policy)
+    most = (latest if answer.latest is answer.load else _most(answer.load, answer.policy), latest)
     bursts = [burst_of(*size) for size in sizes]
     given_up, busiest = max(zip((burst.given_up for burst in bursts), sizes, strict=True), key=itemgetter(0))
     plans = []
@@ -251,7 +252,7 @@ def _use_of(load: Workload, fit: PlanFit, policy: Policy, most: int | None) -> _
 
 def _allowed(answer: Fit, fit: PlanFit, most: int | None) -> dict[str, int]:
     """Return by limit of a plan how many domains it alone allows, of a growth in time at its largest."""
-    load, policy = _with_add_ons(answer.latest, fit), answer.policy
+    load, policy = _with_add_ons(answer.latest, fit), answer.latest_policy
     plan = policy.catalogue.plans[fit.plan]
     names = [limit.name for limit in plan_limits(load, plan, policy)]
     allowed = dict(zip(names, allowed_alone(load.of_domains, plan, policy), strict=True))

@@ -145,10 +145,8 @@ class OwnAccount:
         assumed = self.policy.model_copy(update={"assumptions": policy.assumptions})
         load = self._counted(self.scenario.model_copy(update={"policy": assumed}))
         later = tuple(self._later(policy)) if policy.catalogue == self.policy.catalogue else ()
-        times = tuple(self.states(policy))
-        notes, left_out = self.notes_under(policy), self.load.left_out
-        load = replace(load, left_out=left_out, notes=notes, later=later)
-        return replace(load, times=times if len(times) > 1 or times[0].load != load else ())
+        times, notes = tuple(self.states(policy)), self.notes_under(policy)
+        return replace(load, left_out=self.load.left_out, notes=notes, later=later, times=times)
 
     def notes_under(self, policy: Policy) -> tuple[str, ...]:
         """What to know of an answer that looks at each time, and of a policy of another catalogue at none."""

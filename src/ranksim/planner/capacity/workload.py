@@ -232,7 +232,7 @@ class Workload:
     not counted, and `left_out` how much that is. `now` is when the first month begins (µs), None where nobody
     says, and `anchor` what the billing months are counted from, `now` unless it is given (U51). `later` is
     what it is once a timeline has set something, whoever is at work then, and `times` what it is from the
-    beginning on at each time, with what is there and at work then; none where nothing changes.
+    beginning on at each time, with what is there and at work then; none of what is no account of a scenario.
     """
 
     domains: int
