@@ -50,6 +50,8 @@ SECRET_FIELDS = frozenset({"secret", "signing_secret", "signingSecret"})
 LAST = instant("9999-12-31T23:59:59.999999Z")
 """The latest instant that a trace may hold, in µs."""
 
+UNSEEN = "a reply that its sender never saw"
+"""The text of a note on how a call was answered."""
 UNKNOWN_KEY = "unknown"
 """The name of a key that nobody has, such as a run sends on purpose; no header declares it."""
 
@@ -125,7 +127,8 @@ class Exchange(SparseEntry):
     not recorded. `planned` is when the caller meant to send. `effect` is what is known of the call's effect:
     it changed something, it did not, or nobody can tell. `surface` "app" is the web app, which a recorder
     outside the service cannot see; such an exchange has no key, and `account` says whose it is. `units` is
-    what the job that it asks for wants before any cap: pages, questions, or results of a rank run.
+    what the job that it asks for wants before any cap: pages, questions, or results of a rank run. `arrived`
+    is when it took effect, where who recorded it is the service or simulates it.
     """
 
     kind: Literal["exchange"] = "exchange"
@@ -152,8 +155,9 @@ class Exchange(SparseEntry):
     effect: Literal["yes", "none", "unknown"] = "unknown"
     error: str | None = None
     units: Annotated[int, Field(ge=0, le=MOST_UNITS)] | None = None
+    arrived: Instant | None = None
 
-    sparse = ("units",)
+    sparse = ("units", "arrived")
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -24,6 +24,7 @@ from ranksim.core.service.spending import SPEND_OF, wanted_of
 from ranksim.core.service.state import State
 from ranksim.core.trace import (
     UNKNOWN_KEY,
+    UNSEEN,
     Header,
     TraceKey,
     as_line,
@@ -90,10 +91,12 @@ class TraceWriter:
         reply: Reply,
         *,
         sent: Micros | None = None,
+        arrived: Micros | None = None,
         received: Micros | None = None,
     ) -> None:
-        """Write a call and its reply; both at `now` unless it is said when it was sent and answered."""
+        """Write a call and its reply, all at `now` unless something else is said."""
         ended = now if received is None else received
+        travelled = {} if arrived is None else {"arrived": arrived}
         self.write(
             {
                 **self._sent(now if sent is None else sent, ended, client, call, reply),
@@ -102,11 +105,15 @@ class TraceWriter:
                 "response": hide_secrets(as_line(reply.body) if reply.body is not None else "", self.salt),
                 "effect": _effect(call, reply),
                 "error": None,
+                **travelled,
             }
         )
 
-    def lost(self, sent: Micros, client: str, call: Call, arrives: bool) -> None:
-        """Write a call whose reply its sender never saw; one that never `arrives` has no effect."""
+    def lost(self, sent: Micros, client: str, call: Call, arrives: bool) -> str:
+        """Write a call whose reply its sender never saw, and return its id in the trace.
+
+        One that never `arrives` has no effect.
+        """
         self.write(
             {
                 **self._sent(sent, None, client, call),
@@ -117,6 +124,12 @@ class TraceWriter:
                 "error": "no reply",
             }
         )
+        return f"x{self.count}"
+
+    def unseen(self, lost: str, arrived: Micros, reply: Reply) -> None:
+        """Write when a lost call, by its id in the trace, took effect, and what it was answered."""
+        body = hide_secrets(as_line(reply.body) if reply.body is not None else "", self.salt)
+        self.note(None, UNSEEN, call=lost, arrived=arrived, status=reply.status, response=body)
 
     def _sent(
         self, sent: Micros, received: Micros | None, client: str, call: Call, reply: Reply | None = None

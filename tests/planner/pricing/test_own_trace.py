@@ -84,6 +84,24 @@ def test_calls_that_a_network_lost_are_not_replayed(tmp_path: Path) -> None:
     assert tested.total("cost", "A") == cost
 
 
+@pytest.mark.parametrize("number", range(3))
+def test_jobs_whose_start_nobody_saw_answered_end_as_they_did(number: int, tmp_path: Path) -> None:
+    """A run each half hour, and a cooldown of one from the end of the last: one that ends otherwise shows."""
+    runs = {"kind": "schedule", "account": "acme", "job": "rank_run", "every": "30m"}
+    runs["network"] = {
+        "lost_requests": 0.02,
+        "lost_replies": 0.05,
+        "before": {"uniform": {"low": "5ms", "high": "9s"}},
+    }
+    scenario = eventful(number).replace(length="7d", clients={"runs": runs})
+    cost, path = run_of(scenario, tmp_path)
+    tested = own_test(scenario, read_recording(path))
+    recorded = [row for row in tested.calls if row["recorded"] is not None]
+    assert len(tested.calls) - len(recorded) > 10
+    assert [row["a"] for row in recorded] == [row["recorded"] for row in recorded]
+    assert tested.total("cost", "A") == cost
+
+
 def test_what_accounts_used_when_a_run_began_counts(tmp_path: Path) -> None:
     """Of the month 86 of 90 USD are used, and a domain was crawled six hours before."""
     used = {"metrics": {"keyword_brief_refreshes": 45}, "spent": "86 USD"}

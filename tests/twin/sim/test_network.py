@@ -44,8 +44,11 @@ class Seen:
         sent, received = at.get("sent", now), at.get("received", now)
         self.exchanges.append((sent - START, received - START, call.operation, reply.outcome))
 
-    def lost(self, sent: Micros, client: str, call: Call, arrives: bool) -> None:
+    def lost(self, sent: Micros, client: str, call: Call, arrives: bool) -> str:
         self.lost_at.append((sent - START, call.operation))
+        return ""
+
+    def unseen(self, *effect: Any) -> None: ...
 
     def delivery(self, *attempt: Any) -> None: ...
 

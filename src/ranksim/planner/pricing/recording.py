@@ -36,7 +36,7 @@ from ranksim.core.tables import (
     read_log,
     read_table,
 )
-from ranksim.core.trace import UNKNOWN_KEY, Exchange, Trace, TraceKey
+from ranksim.core.trace import UNKNOWN_KEY, UNSEEN, Exchange, Trace, TraceKey
 from ranksim.planner.pricing.job_endings import JOB_READS, JobEnding, began_at, endings_in, endings_of
 from ranksim.planner.pricing.recorded_sides import reasons_text
 from ranksim.report import units
@@ -384,13 +384,22 @@ def _place_in_trace(path: Path, which: str) -> str:
 
 
 def _of_trace(trace: Trace, account_from: str) -> Iterator[Exchange]:
-    """Yield the exchanges of a trace with their accounts: those of their keys, or what a header says."""
+    """Yield the exchanges of a trace with their accounts: those of their keys, or what a header says.
+
+    One whose sender never saw the reply has what a note says of its effect.
+    """
+    notes = (note.model_extra or {} for note in trace.notes if note.text == UNSEEN)
+    unseen = {
+        note["call"]: {"arrived": note["arrived"]}
+        | ({"response": note["response"], "effect": "yes"} if note["status"] < 400 else {})
+        for note in notes
+    }
     for exchange in trace.exchanges:
         declared = trace.header.keys.get(exchange.api_key or "")
         account = exchange.account or (declared and (declared.account or exchange.api_key)) or ""
         if account_from:
             account = request_header(exchange, account_from) or ""
-        yield exchange.model_copy(update={"account": account})
+        yield exchange.model_copy(update={"account": account, **unseen.get(exchange.id, {})})
 
 
 def _of_table(
@@ -429,10 +438,11 @@ def _of_exchange(
         return why
     answer = parsed_object(exchange.response) or {}
     wrapped = answer.get("error")  # as services do that are not the specification's
+    status = exchange.status or (200 if exchange.effect == "yes" else 500)
     code = answer.get("code") or (wrapped.get("code") if isinstance(wrapped, dict) else "")
     return RecordedCall(
         id=exchange.id,
-        at=exchange.sent,
+        at=exchange.sent if exchange.arrived is None else exchange.arrived,
         account=exchange.account,
         operation=operation,
         status=exchange.status,
@@ -443,7 +453,7 @@ def _of_exchange(
         query=exchange.query or {},
         body=body,
         idempotency_key=idempotency_key_of(exchange),
-        made=tuple(made_by(operation, answer)) if (exchange.status or 500) < 400 else (),
+        made=tuple(made_by(operation, answer)) if status < 400 else (),
         cursor=str(answer.get("next_cursor") or ""),
         drafted=drafted,
         units=exchange.units if operation == "jobs.create" else None,

@@ -83,6 +83,12 @@ class Flight:
     """Whether its reply never arrives."""
     arrives: bool = True
     """Whether it reaches the service, be it after its sender stopped listening."""
+    arrived: Micros = 0
+    """When it took effect, once it has."""
+    reply: Reply | None = None
+    """What it is answered then."""
+    line: str = ""
+    """Its id in a trace as a call without a reply."""
 
 
 class Player:
@@ -169,7 +175,8 @@ class Player:
     def _effect(self, flight: Flight, way_back: Micros) -> None:
         """Let a call take effect, and send its reply on its way."""
         server, clock = self.server, self.clock
-        reply = server.effect(flight)
+        reply = flight.reply = server.effect(flight)
+        flight.arrived = clock.now
         way_back += reply.wait
         if reply.flight:
             clock.after(way_back // 2, server.written, reply)

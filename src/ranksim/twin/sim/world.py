@@ -56,12 +56,19 @@ class Recorder(Protocol):
         reply: Reply,
         *,
         sent: Micros | None = None,
+        arrived: Micros | None = None,
         received: Micros | None = None,
     ) -> None:
-        """Record a call and its reply, both at `now` unless it is said when it was sent and answered."""
+        """Record a call and its reply, all at `now` unless something else is said."""
 
-    def lost(self, sent: Micros, client: str, call: Call, arrives: bool) -> None:
-        """Record a call whose reply its sender never saw; `arrives` says whether it reaches the service."""
+    def lost(self, sent: Micros, client: str, call: Call, arrives: bool) -> str:
+        """Record a call whose reply its sender never saw, and return its id.
+
+        `arrives` says whether it reaches the service.
+        """
+
+    def unseen(self, lost: str, arrived: Micros, reply: Reply) -> None:
+        """Record when a lost call, by its id, took effect, and what it was answered."""
 
     def delivery(self, sent: Micros, answered: Micros, attempt: Attempt, answer: Answer, acted: bool) -> None:
         """Record a webhook attempt; `acted` says whether the receiver took it in."""
@@ -228,6 +235,8 @@ class World(SimpyClock):
         reply = self._handle(flight.call, flight.send.reads)
         if self.tally is not None:
             self.tally.call(self.now, flight.run.client, flight.call, reply)
+        if self.trace is not None and flight.line:
+            self.trace.unseen(flight.line, self.now, reply)
         self._set_wake()
         return reply
 
@@ -245,7 +254,8 @@ class World(SimpyClock):
         if self.tally is not None:
             self.tally.answered(now, client, now - flight.sent)
         if self.trace is not None:
-            self.trace.exchange(now, client, flight.call, rendered, sent=flight.sent, received=now)
+            times = {"sent": flight.sent, "arrived": flight.arrived, "received": now}
+            self.trace.exchange(now, client, flight.call, rendered, **times)
         return Received(rendered.status, rendered.body, rendered.headers, flight.sent, now)
 
     def lost(self, flight: Flight) -> None:
@@ -253,7 +263,9 @@ class World(SimpyClock):
         if self.tally is not None:
             self.tally.unanswered(self.now, flight.run.client)
         if self.trace is not None:
-            self.trace.lost(flight.sent, flight.run.client, flight.call, flight.arrives)
+            flight.line = self.trace.lost(flight.sent, flight.run.client, flight.call, flight.arrives)
+            if flight.reply is not None:
+                self.trace.unseen(flight.line, flight.arrived, flight.reply)
 
     def listen(self, script: str) -> str:
         """Return "": the receivers of a scenario are its own."""
