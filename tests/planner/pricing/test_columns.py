@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import ranksim as rs
 from ranksim.cli import app
 from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
+from ranksim.core.contract.facts import RateClass
 from ranksim.core.contract.policy import Policy, shipped_catalogue
 from ranksim.core.errors import BadInput
 from ranksim.core.tables import is_parquet
@@ -157,6 +158,26 @@ def test_what_the_kernel_cannot_follow_is_counted(tmp_path: Path) -> None:
     )  # fmt: skip
     (account,) = columns_of(recording).accounts
     assert account.unmodelled == {LISTED: 1, AGAIN: 1, BESIDE: 2, SCANS: 1, GONE: 1, REPEATS: 1}
+
+
+def test_a_call_that_its_rate_limit_refused_is_no_original_of_its_key(tmp_path: Path) -> None:
+    accounts = {"acme": AccountSpec(plan="pro", portfolio=PortfolioSpec(domains=1, keywords=3))}
+
+    def brief(second: int, key: str, status: int, code: str = "") -> Line:
+        body = {"domain_id": "dom_1", "keywords": [f"word {key}"]}
+        return call(second, "POST", "/v1/keyword-briefs", body, status=status, response=json.dumps(
+            {"code": code} if code else {"data": {}}), id=f"{key} {second}",
+            request_headers={"Idempotency-Key": key})  # fmt: skip
+
+    limit = Policy().facts.rates.of(RateClass.EXPENSIVE)
+    recording = recorded(
+        tmp_path, *(brief(0, str(number), 201) for number in range(limit)),
+        brief(0, "late", 429, "rate_limited"), brief(90, "late", 201), brief(180, "late", 201),
+    )  # fmt: skip
+    assert check(recording, accounts=accounts) == limit + 3
+    columns = columns_of(recording, accounts=accounts)
+    assert columns.unmodelled == {REPEATS: 1}
+    assert rows_of(columns)["idle"].tolist() == [0] * (limit + 2) + [1]
 
 
 def test_outcomes_as_recorded(tmp_path: Path) -> None:

@@ -19,9 +19,11 @@ from pydantic import ValidationError
 from ranksim.core import draws
 from ranksim.core.callers.portfolio import AccountSpec
 from ranksim.core.callers.request_factory import on_one
-from ranksim.core.contract.facts import JobKind, RateClass, Spend
+from ranksim.core.contract.assumptions import Assumptions
+from ranksim.core.contract.facts import CHECK_OF, JobKind, RateClass, Spend
 from ranksim.core.draws import Purpose
 from ranksim.core.rules.admission import GRANTED
+from ranksim.core.rules.idempotency import is_stored
 from ranksim.core.rules.slots import fold
 from ranksim.core.service.bodies import BriefsBody, JobBody, KeywordsBody, RequestBody, ScanBody
 from ranksim.core.service.operations import OPERATIONS
@@ -425,12 +427,17 @@ def _change(owner: Owner, row: CallRow, call: RecordedCall) -> None:
 
 
 def _is_repeat(owner: Owner, call: RecordedCall) -> bool:
-    """Whether a call repeats another one of its key; if so it is noted."""
+    """Whether a call repeats another one of its key; if so it is noted.
+
+    One that was refused early, such as by the rate limit, is not remembered: the next of its key is the first
+    (U93).
+    """
     if call.idempotency_key is None or OPERATIONS[call.operation].method != "POST":
         return False
     which = (call.key, call.idempotency_key)
     if which in owner.repeated:
         owner.unmodelled[REPEATS] += 1
         return True
-    owner.repeated.add(which)
+    if call.status is None or is_stored(call.status, CHECK_OF.get(call.code, 0), Assumptions()):
+        owner.repeated.add(which)
     return False
