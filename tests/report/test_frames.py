@@ -57,6 +57,19 @@ def test_dates_and_unknown_times_are_times_in_parquet(tmp_path: Path) -> None:
     assert frame["low"][0] == pd.Timedelta(1, "us")
 
 
+def test_times_are_rounded_alike_in_files_and_in_frames(tmp_path: Path) -> None:
+    plain = {"wait": [624_566.7, 1.2, None], "t": [1_767_225_600_000_000.7, 0.4, None]}
+    quantities = {"wait": "duration", "t": "instant"}
+    frames.save_tables({"waits": plain}, {"waits": quantities}, tmp_path)
+    saved, frame = pd.read_parquet(tmp_path / "waits.parquet"), pd.DataFrame(plain)
+    typed = frames.with_units(frame.copy(), quantities)
+    assert saved.equals(typed)
+    assert saved["wait"][0] == pd.Timedelta(624_567, "us")
+    for column, unit in quantities.items():
+        by_row = frames.with_units_of_rows(frame.assign(unit=unit)[[column, "unit"]], [column])
+        assert by_row[column].equals(typed[column])
+
+
 def types_in(folder: Path) -> dict[str, dict[str, str]]:
     import pyarrow.parquet
 

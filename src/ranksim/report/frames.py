@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,8 +130,10 @@ def in_unit(unit: str, value: float | None) -> Any:
     match unit:
         case _ if value is None:
             return None
+        case "duration" | "instant" if isnan(value):
+            return pandas.NaT
         case "duration":
-            return pandas.Timedelta(value, "us")
+            return pandas.Timedelta(round(value), "us")
         case "instant":
             return pandas.Timestamp(round(value), unit="us", tz="UTC")
         case "money":
@@ -204,6 +207,7 @@ ENDS = ("low", "high", "gain")
 def with_units(frame: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFrame:
     """Return a frame whose instants are UTC datetimes, durations timedeltas, and money dollars.
 
+    Times are rounded to the µs, as in files.
     `quantities` says which columns (µs, µUSD; a "date" is text) are what; `…_uusd` is then named `…_usd`.
     """
     pandas = imported("pandas", "frames need pandas", "plots")
@@ -215,9 +219,9 @@ def with_units(frame: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFra
         given = pandas.to_numeric(frame[column])
         match quantity:
             case "instant":
-                frame[column] = pandas.to_datetime(given, unit="us", utc=True).dt.as_unit("us")
+                frame[column] = pandas.to_datetime(given.round(), unit="us", utc=True).dt.as_unit("us")
             case "duration":
-                frame[column] = pandas.to_timedelta(given, unit="us").dt.as_unit("us")
+                frame[column] = pandas.to_timedelta(given.round(), unit="us").dt.as_unit("us")
             case _:
                 frame[column] = given / MICRO_USD
                 named[column] = column.replace("_uusd", "_usd")
