@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
+from math import log
 from pathlib import Path
 from statistics import median_low
 from typing import Any
@@ -16,6 +17,7 @@ from tests.twin.sim.test_statistics import service
 from ranksim.core.clock import DAY, HOUR, MINUTE, instant
 from ranksim.core.service.calls import Call, Reply
 from ranksim.core.service.events import JobEnded, JobQueued
+from ranksim.inference.counts import counted
 from ranksim.report import plots
 from ranksim.twin.sim.hours import Hours
 from ranksim.twin.sim.replication import Replication
@@ -287,4 +289,27 @@ def test_a_day_of_replications_is_their_mean_in_the_hour_that_most_have() -> Non
     first, second, *_ = result.tables["queues_by_day"]
     assert (first["jobs"], first["at"], len(result.tables["queues_by_day"])) == (15 / 4, late, 11)
     assert first["low"] < 15 / 4 < first["high"]
-    assert (second["jobs"], second["at"], second["low"], second["high"]) == (0, None, 0, 0)
+    assert (second["jobs"], second["at"], second["low"]) == (0, None, 0)
+    assert second["high"] == pytest.approx(-log(0.025) / 4)  # Garwood's, of none in four replications
+
+
+def test_the_most_of_a_day_has_the_interval_of_its_kind() -> None:
+    def of(index: int, longest: int) -> Replication:
+        hours = {
+            "delivering": [{"endpoint": "erp", "profile": [], "days": [[START, longest, 0]]}],
+            "queues": [{"kind": "crawl", "profile": [], "days": [[START, longest // MINUTE, 0]]}],
+        }
+        return Replication(index, START, START + 11 * DAY, [], {}, [], {}, {}, hours=hours)
+
+    differing, alike = [of(0, MINUTE), of(1, 9 * MINUTE)], [of(0, 3 * MINUTE), of(1, 3 * MINUTE)]
+    for result in (Result("days", 1, differing), Result("days", 1, alike)):
+        jobs = result.tables["queues_by_day"][0]
+        most = [replication.hours["queues"][0]["days"][0][1] for replication in result.replications]
+        assert (jobs["jobs"], jobs["low"], jobs["high"]) == counted(most)
+        assert 0 <= jobs["low"] < jobs["jobs"] < jobs["high"]
+    first, second = (
+        Result("days", 1, of_both).tables["delivering_by_day"][0] for of_both in (differing, alike)
+    )
+    assert (first["delay"], first["low"]) == (5 * MINUTE, 0)
+    assert first["high"] > 9 * MINUTE
+    assert (second["delay"], second["low"], second["high"]) == (3 * MINUTE, None, None)

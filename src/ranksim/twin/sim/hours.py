@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from ranksim.core.clock import DAY, DISTANT_FUTURE, HOUR, Micros, weekday
-from ranksim.inference.means import estimate
+from ranksim.inference.kinds import Kind, MetricSample, interval
 from ranksim.inference.quantiles import rank_of
 from ranksim.twin.sim.histogram import bucket_of, middle_of
 from ranksim.twin.sim.replication import Replication
@@ -34,6 +34,9 @@ LABELS = {"windows": SERIES["windows"].labels, "queues": SERIES["queues"].labels
 
 MEASURED = {"windows": ("fullest", "refused"), "queues": ("jobs",), EVENTS: ("delay", "lost")}
 """What is kept: the most, and beside it how often something happened in all."""
+
+KINDS: dict[str, Kind] = {"windows": "count", "queues": "count", EVENTS: "quantile"}
+"""What the most of a day is, which says the interval of its mean."""
 
 OF_HOURS = ("median", "p10", "p90")
 HOURS = {table: (*labels, "days", "hour", *OF_HOURS) for table, labels in LABELS.items()}
@@ -186,7 +189,7 @@ def by_day(replications: Sequence[Replication], table: str, level: float) -> Ite
             most = [most for _, most, _ in of_day if most is not None]
             further = [fmean(value[2] for value in of_day)] * (len(MEASURED[table]) - 1)
             started = max(day * DAY, replications[0].start)
-            yield started, *names, at, *estimate(most, level), *further
+            yield started, *names, at, *interval(MetricSample(KINDS[table], most), level), *further
 
 
 def _series(replications: Sequence[Replication], table: str) -> Iterator[tuple[Names, list[dict[str, Any]]]]:
