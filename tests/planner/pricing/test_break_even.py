@@ -10,7 +10,7 @@ from flat_customers import CALENDAR, USD, catalogue, population
 
 from ranksim.core.errors import BadInput
 from ranksim.planner.pricing.bills import Bills
-from ranksim.planner.pricing.break_even import _even, break_even, fewest
+from ranksim.planner.pricing.break_even import CeilingTrial, _even, break_even, fewest, is_unsafe
 from ranksim.report.figure import new_figure
 
 
@@ -87,6 +87,22 @@ def test_too_few_customers_show_nothing(accounts: int, safe: int | None) -> None
     assert answer.tables["plans"][0]["needless"] is answer.of("flat").needless
     assert answer.views()[0].rows[0][1] == ("not known" if safe is None else "no")
     assert ("too few customers to say which ceiling is safe" in answer.sentence) == (safe is None)
+
+
+@pytest.mark.parametrize(("price", "needed"), [(0, "yes"), (4 * USD, "not known")])
+def test_few_customers_who_lose_show_that_a_ceiling_is_needed(price: int, needed: str) -> None:
+    sold = catalogue({"flat": {"price": price}})
+    answer = break_even(population(accounts=4), sold, policy=CALENDAR, replications=2)
+    plan = answer.of("flat")
+    assert (plan.safe, plan.needless) == (None, False if needed == "yes" else None)
+    assert answer.views()[0].rows[0][1] == needed
+    assert ("a ceiling is needed, but none could be shown to be safe" in answer.sentence) == (not price)
+    assert any("this needs 299 customers" in note for note in answer.notes)
+
+
+def test_one_loser_of_few_does_not_show_that_a_ceiling_is_needed() -> None:
+    assert not is_unsafe(CeilingTrial("flat", 0, 9, 1, 0.5, False), 0.01, 0.95)  # 1 - 0.99**9 > 0.05
+    assert is_unsafe(CeilingTrial("flat", 0, 5, 1, 0.5, False), 0.01, 0.95)  # 1 - 0.99**5 < 0.05
 
 
 def test_a_risk_near_nothing_needs_a_multitude() -> None:

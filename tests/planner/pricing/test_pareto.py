@@ -12,6 +12,7 @@ from ranksim.planner.pricing import pareto as module
 from ranksim.planner.pricing.demand import Demand
 from ranksim.planner.pricing.pareto import Frontier, pareto, path_headings
 from ranksim.planner.pricing.plots import frontier
+from ranksim.report import units
 from ranksim.report.figure import new_figure
 
 FLAT = catalogue({"flat": {"price": 4 * USD}})
@@ -76,6 +77,13 @@ def test_who_leaves_is_told_by_the_catalogue_as_it_is_however_many_are_tried() -
     grid = {"plans.flat.cost_ceiling": [f"{n} USD" for n in range(1, 13)]}
     tried = pareto(population(), FLAT, grid, policy=CALENDAR, replications=2, demand=Demand(refused=1.0))
     assert [round(point["margin"] / USD, 6) for point in tried.points] == [0] * 3 + [4] * 9
+
+
+def test_a_tie_is_told_as_one() -> None:
+    tie = {"plans.flat.cost_ceiling": ["50 USD", "90 USD"]}
+    answer = pareto(population(), FLAT, tie, policy=CALENDAR, replications=2)
+    place = units.usd(answer.points[0]["margin"])
+    assert answer.sentence == f"2 of 2 choices are not beaten: all come to {place} and 0 % blocked."
 
 
 def test_prices_alone_are_not_simulated_again() -> None:

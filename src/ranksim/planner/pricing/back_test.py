@@ -83,7 +83,10 @@ def _accounts(located: Located) -> dict[str, RecordedAccount]:
 def _located_accounts(path: str | Path) -> tuple[Located, str]:
     located = read_yaml(path, "accounts")
     if not isinstance(located.data, dict) or "accounts" not in located.data:
-        raise BadInput(f"{path}: expected accounts by name, as in a scenario")
+        raise BadInput(
+            f"{path}: the key accounts is missing; put the accounts under it by name, as in a scenario: "
+            "accounts: {acme: {plan: pro, portfolio: {domains: 2, keywords: 40}}}"
+        )
     accounts = Located(located.where, {"accounts": located.data["accounts"]}, located.lines)
     return accounts, _timeline_note(path, located.data.get("timeline"))
 

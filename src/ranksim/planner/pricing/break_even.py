@@ -72,7 +72,7 @@ class Balance:
     all these together: the price at which the margin is nil, with its interval. `ceiling` the one in force;
     `safe` the highest that is safe, None when none is; `needless` says that no ceiling at all is safe too,
     and `safe` is then the most that anybody spent in a billing month; it is None where so few customers
-    show nothing.
+    show neither that nor that one is needed.
     """
 
     plan: str
@@ -92,7 +92,7 @@ class Balance:
         if self.needless is None:
             safe = "too few customers to say which ceiling is safe, or whether one is needed"
         elif self.safe is None:
-            safe = "no ceiling could be shown to be safe"
+            safe = "a ceiling is needed, but none could be shown to be safe"
         elif self.needless:
             most = units.usd(self.safe)
             safe = f"no ceiling is needed: nobody costs more than {most} in a billing month"
@@ -166,7 +166,7 @@ class BreakEven(DrawnAnswer):
                 f"{fewest(self.risk, self.level):,} customers in all replications together; "
                 "give more of either."
                 for plan in self.balances
-                if plan.needless is None
+                if round(plan.customers * self.replications) < fewest(self.risk, self.level)
             ),
         )
 
@@ -277,7 +277,7 @@ def _balance(
     free = run(_capped(catalogue, name, WITHOUT_END))
     most = max(int(r.accounts["spend_peak"][r.plan_names == name].max(initial=0)) for r in free)
     safe, needless = _highest(tried, most, step)
-    few = trials[0].customers < fewest(risk, level)
+    unknown = trials[0].customers < fewest(risk, level) and not is_unsafe(trials[0], risk, level)
     even, low, high, served = _even(now, name, level)
     sold = catalogue.plans[name]
     balance = Balance(
@@ -290,7 +290,7 @@ def _balance(
         even_high=high,
         ceiling=sold.cost_ceiling,
         safe=safe,
-        needless=None if few else needless,
+        needless=None if unknown else needless,
     )
     return balance, trials
 
@@ -325,6 +325,11 @@ def _trial(name: str, ceiling: int, runs: Sequence[Bills], risk: float, level: f
     # One-sided: the upper end of the two-sided interval that leaves as much out on each side.
     upper = chance(negative, customers, 2 * level - 1).high
     return CeilingTrial(name, ceiling, customers, negative, upper or 0.0, upper is not None and upper < risk)
+
+
+def is_unsafe(trial: CeilingTrial, risk: float, level: float) -> bool:
+    """Whether more customers have a negative margin than may, by the exact bound on the other side."""
+    return (chance(trial.negative, trial.customers, 2 * level - 1).low or 0.0) >= risk
 
 
 def _highest(safe: Callable[[int], bool], most: int, step: int) -> tuple[int | None, bool]:

@@ -112,10 +112,13 @@ class Frontier(DrawnAnswer):
     @property
     def sentence(self) -> str:
         """The answer in a sentence or two."""
-        few, most = (f"{_place(point)} with {point['point']}" for point in (self.best[0], self.best[-1]))
+        ends = self.best[0], self.best[-1]
+        few, most = (f"{_place(point)} with {point['point']}" for point in ends)
         number, of = len(self.best), units.many(len(self.points), "choice")
         if number == 1:
             return f"One of {of} is not beaten: {few}."
+        if len(places := {_place(point) for point in ends}) == 1:
+            return f"{number} of {of} are not beaten: all come to {places.pop()}."
         return f"{number} of {of} are not beaten: from {few} to {most}."
 
     @property
