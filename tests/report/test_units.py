@@ -169,3 +169,28 @@ def test_a_value_with_its_interval(
 )
 def test_gains(value: float | None, low: float | None, high: float | None, text: str) -> None:
     assert units.gain(value, low, high) == text
+
+
+@pytest.mark.parametrize(
+    ("quantity", "a", "b", "texts"),
+    [
+        ("share", 0.0057, 0.0045, ("0.57 %", "0.45 %")),  # 0.6 % and 0.4 % differ by 0.2, not by 0.1 points
+        ("share", 0.5, 0.25, ("50 %", "25 %")),
+        ("share", 0.12, 0.1204, ("12.00 %", "12.04 %")),
+        ("count", 12.26, 12.44, ("12.26", "12.44")),
+        ("count", 1234.4, 5678.6, ("1,234.4", "5,678.6")),
+        ("count", 0, 3, ("0", "3")),
+        ("money", 1_004_000, 1_006_000, ("1.004 USD", "1.006 USD")),
+        ("money", -2_500_000, 1_500_000, ("−2.50 USD", "1.50 USD")),
+        ("duration", 60_000_000, None, ("1m", "–")),
+    ],
+)
+def test_two_values_differ_by_what_is_told(
+    quantity: str, a: float, b: float | None, texts: tuple[str, str]
+) -> None:
+    difference = None if b is None else b - a
+    assert units.two_sides(quantity, a, b, difference) == texts
+
+
+def test_two_values_whose_difference_is_of_other_runs_are_written_as_usual() -> None:
+    assert units.two_sides("share", 0.5, 0.25, 0.1) == ("50 %", "25 %")

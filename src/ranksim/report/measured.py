@@ -192,8 +192,7 @@ class MetricComparison(Sequence[Row]):
         rows = [
             (
                 f"{row['metric']}{_as_others(others)}",
-                units.write(row["unit"], row["a"]),
-                units.write(row["unit"], row["b"]),
+                *units.two_sides(row["unit"], row["a"], row["b"], row["difference"]),
                 _difference(row),
             )
             for row, *others in self._facts(self.changed)

@@ -160,6 +160,31 @@ def write(quantity: str, value: Any, low: Number | None = None, high: Number | N
     return f"{form(value).removesuffix(unit)} ({ends}){unit}"
 
 
+def two_sides(quantity: str, a: Any, b: Any, difference: Any) -> tuple[str, str]:
+    """Two values of a quantity, with the decimals that it takes for their difference to be as it is written.
+
+    0.45 % less 0.57 % are −0.1 points, 0.4 % less 0.6 % are not. Durations and instants are written as
+    `write` has them.
+    """
+    usual = write(quantity, a), write(quantity, b)
+    if quantity not in SIZES or None in (a, b, difference):
+        return usual
+    form, size, unit = FORMATS[difference_of(quantity)], SIZES[quantity], UNITS.get(quantity, "")
+
+    def agree(texts: tuple[str, str]) -> bool:
+        first, second = (
+            float(side.removesuffix(unit).replace(",", "").replace(MINUS, "-")) * size for side in texts
+        )
+        return form(second - first) == form(difference)
+
+    least = 1 + max(len(side.removesuffix(unit).partition(".")[2]) for side in usual)
+    finer = (
+        (_signed(f"{a / size:,.{decimals}f}") + unit, _signed(f"{b / size:,.{decimals}f}") + unit)
+        for decimals in range(least, MOST_DECIMALS + 1)
+    )
+    return usual if agree(usual) else next(filter(agree, finer), usual)
+
+
 def in_prose(quantity: str, value: Any, low: Number | None = None, high: Number | None = None) -> str:
     """A value as `write` has it, but a count on which all of few replications agree stands alone."""
     if quantity != "count" or not value or high is None or value != int(value):
@@ -176,6 +201,12 @@ FEW = 5
 
 UNITS = {"share": " %", "points": " points", "money": " USD"}
 """Quantities whose unit is the same for every value."""
+
+SIZES = {"share": 0.01, "count": 1, "money": MICRO_USD}
+"""Quantities that are written with decimals, and what 1 of their unit is."""
+
+MOST_DECIMALS = 6
+"""The most decimals of two values whose difference is told."""
 
 WHOLE = 10 * MICRO_USD
 """From this half of an interval on, cents say nothing (µUSD)."""

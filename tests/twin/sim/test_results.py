@@ -360,7 +360,7 @@ def test_differences_of_shares_are_fractions_of_1_as_shares_are() -> None:
 
 def test_a_difference_of_shares_that_are_told_apart_is_not_told_as_nothing() -> None:
     text = result((9945, 55)).compare(result((9944, 56)), "refusals.share").summary()
-    assert text.split("difference\n")[1].split()[-6:] == ["0.6", "%", "0.5", "%", "−0.01", "points"]
+    assert text.split("difference\n")[1].split()[-6:] == ["0.56", "%", "0.55", "%", "−0.01", "points"]
 
 
 def test_one_pair_of_what_is_drawn_may_be_chance() -> None:

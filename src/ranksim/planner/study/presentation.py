@@ -205,7 +205,7 @@ def _mean(row: Row) -> float:
 
 def _of_comparison(row: Row) -> str:
     changed = units.write(units.difference_of(row["unit"]), row["difference"], row["low"], row["high"])
-    a, b = (units.write(row["unit"], row[side]) for side in "ab")
+    a, b = units.two_sides(row["unit"], row["a"], row["b"], row["difference"])
     return (
         f"The {metric_words(row['metric'])}: {b} at {row['point']} and {a} at {row['against']}, a "
         f"difference of {changed}."
