@@ -230,6 +230,23 @@ def test_jobs_that_failed_cost_nothing_in_columns_either(tmp_path: Path) -> None
     assert int(fast.served[0].cost.sum()) == sum(job.cost for job in jobs)
 
 
+@pytest.mark.parametrize("compiled", [False, None])
+def test_jobs_that_cost_something_else_than_was_estimated_do_so_in_columns(
+    compiled: bool | None, tmp_path: Path
+) -> None:
+    pool = {"capacity": "unlimited", "failure_rate": 0, "cost_factor": {"low": 0.5, "high": 2}}
+    pools = dict.fromkeys(("rank_run", "crawl", "site_optimization", "ai_scan"), pool)
+    scenario = drawn(3, pools=pools)
+    cost, path = run_of(scenario, tmp_path)
+    calls = own_test(scenario, read_recording(path))
+    save_columns(columns_of(path, accounts=dict(scenario.accounts)), tmp_path / "calls.parquet", "salt")
+    sides = [Side(scenario.policy.catalogue)]
+    fast = back_test_columns(tmp_path / "calls.parquet", sides, policy=scenario.policy, compiled=compiled)
+    assert int(fast.served[0].cost.sum()) == calls.total("cost", "A") == cost
+    assert fast.columns.unmodelled["jobs that reserved something else than they cost"] > 0
+    assert fast.served[0].audit.unequal == 0
+
+
 def test_reads_and_deliveries_tell_how_jobs_ended(tmp_path: Path) -> None:
     began = {"created_at": iso(NOON)}
     view = {"status": "failed", "finished_at": iso(NOON + 90 * SECOND)} | began

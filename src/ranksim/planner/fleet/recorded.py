@@ -8,7 +8,7 @@ from collections.abc import MutableSequence, Sequence
 from typing import Any, NamedTuple
 
 from ranksim.core.clock import DISTANT_PAST
-from ranksim.core.rules.admission import GRANTED, JOINED
+from ranksim.core.rules.admission import GRANTED, JOINED, settle
 from ranksim.planner.fleet.judging import RANK_RUN, AccountRows, charge, count, month_of
 from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, Ledger, buy, limit, pass_through
 from ranksim.planner.fleet.requests import streams_of
@@ -96,6 +96,8 @@ def serve(
             buy(account, operation, domains[place], meter, cooldown, durations, month)
             if request.outcome == GRANTED:
                 call.amount = account.ask.estimate
+                if call.estimated > 0:
+                    cost_as_recorded(call, account, month)
                 if call.lasts >= 0:
                     end_as_recorded(call, domains[place], cooldown, account, pending)
                     if call.fails and not failure.arms:
@@ -144,6 +146,20 @@ def end_as_recorded(
         domain.run_ends = call.at + call.lasts
     if account.terms.cooldown_from_finish:
         cooldown.finish = max(pending, call.at + call.lasts)
+
+
+def cost_as_recorded(call: CallRow, account: AccountRows, month: Month) -> None:
+    """Let a job that was granted cost, in place of its estimate, what it did in proportion to that."""
+    call.amount = in_proportion(account.ask.estimate, call.costs, call.estimated)
+    more = call.amount - account.ask.estimate
+    settle(account.books, account.books.month_ends, 0, more, account.terms)
+    account.tally.spend += more
+    month.spend += more
+
+
+def in_proportion(estimate: int, cost: int, estimated: int) -> int:
+    """Return what a job of an estimate costs, where one that was `estimated` at so much did `cost` (µUSD)."""
+    return (2 * estimate * cost + estimated) // (2 * estimated)
 
 
 def note(

@@ -204,6 +204,7 @@ class CallRow:
     units that it wants, 0 where nobody says; `pairings` × `places` are the tuples of a scan. It finds nothing
     unless the call that makes what it `needs` was granted, by number, -1 for none. `lasts` is how long the
     job that it asks for ran when recorded (µs), -1 where nobody says, and `fails` is 1 where it then failed.
+    It then cost `costs`, `estimated` at so much (µUSD), which is 0 where it costs what is estimated.
     `recorded` is the outcome then, -1 where none is known; `outcome` and `amount` (µUSD) the kernel fills in.
     """
 
@@ -220,6 +221,8 @@ class CallRow:
     makes: int = -1
     lasts: int = -1
     fails: int = 0
+    costs: int = 0
+    estimated: int = 0
     recorded: int = -1
     outcome: int = 0
     amount: int = 0

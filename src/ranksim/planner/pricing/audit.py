@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,9 @@ def audit(columns: Columns, served: Records, sold: Sequence[Sold], policy: Polic
     for call, row in zip(recording.calls, ordered, strict=True):
         outcome = replay.call(call)
         expected = int(row["outcome"])
+        ended = None if call.ending is None else call.ending.cost_of(outcome.cost)
+        if ended is not None:
+            outcome = replace(outcome, cost=ended)
         if not is_alike(outcome, expected, int(row["amount"])):
             unequal += 1
             first = first or f"{call.operation} of {call.account} at {call.at}: {expected}, {outcome}"
@@ -160,7 +163,10 @@ class _Maker:
                 self.added[row["makes"]] += [keyword for keyword, _ in made]
         key = None if row["key"] < 0 else str(row["key"])
         units = row["size"] - 1 if operation == "jobs.create" and row["size"] else None
-        ending = None if row["lasts"] < 0 else JobEnding(row["at"] + row["lasts"], failed=row["fails"] == 1)
+        ending = None
+        if row["lasts"] >= 0:
+            at = row["at"] + row["lasts"]
+            ending = JobEnding(at, row["fails"] == 1, row["costs"], row["estimated"])
         return RecordedCall(
             id=str(number), at=row["at"], account=self.account.name, operation=operation, status=None,
             key=key, surface="app" if key is None else "rest", path=path, body=body, made=made, units=units,

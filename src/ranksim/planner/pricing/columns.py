@@ -39,7 +39,7 @@ from ranksim.planner.pricing.replay import SERIALS, RecordedAccount, hosts_for, 
 from ranksim.report import units
 from ranksim.report.frames import save_csv
 
-VERSION = 3
+VERSION = 4
 CHUNK = 1 << 18
 """Calls that are in memory at a time."""
 
@@ -57,6 +57,8 @@ COLUMNS = {
     "makes": "int32",
     "lasts": "int64",
     "fails": "int8",
+    "costs": "int64",
+    "estimated": "int64",
     "recorded": "int8",
 }
 """The columns of a file and their types."""

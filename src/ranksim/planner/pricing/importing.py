@@ -63,7 +63,7 @@ GONE = "lists and domains that are removed"
 MADE_UP = "calls about one thing that an access log does not name"
 OWNED_BESIDE = "calls of accounts with further portfolios, sites, or something used"
 FAILING = "jobs that failed when recorded"
-BEYOND = "jobs that cost something else than was estimated"
+BEYOND = "jobs that reserved something else than they cost"
 NEW_DOMAINS = "AI scans of domains that the recording made"
 
 UNDOING = {
@@ -336,6 +336,7 @@ def _spend(owner: Owner, row: CallRow, call: RecordedCall, body: Mapping[str, An
             row.size = 1  # it costs nothing in the end
         elif ending is not None and ending.cost_of(ending.estimate) not in (None, ending.estimate):
             owner.unmodelled[BEYOND] += 1
+            row.costs, row.estimated = ending.cost, ending.estimate
     try:
         request = model.model_validate(dict(body))
     except ValidationError:

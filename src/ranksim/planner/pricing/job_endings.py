@@ -9,6 +9,7 @@ from ranksim.core.clock import Micros, instant
 from ranksim.core.records import parsed_object
 from ranksim.core.service.jobs import DONE, FAILED
 from ranksim.core.trace import Trace
+from ranksim.planner.fleet.recorded import in_proportion
 
 JOB_READS = ("jobs.get", "jobs.list")
 """The operations whose replies show jobs."""
@@ -29,7 +30,7 @@ class JobEnding(NamedTuple):
         """Return what a job of another estimate costs, in proportion to this one; None for just that."""
         if self.at is None or self.failed or not self.estimate:
             return None
-        return (2 * estimate * self.cost + self.estimate) // (2 * self.estimate)
+        return in_proportion(estimate, self.cost, self.estimate)
 
 
 def endings_of(trace: Trace) -> Iterator[tuple[str, JobEnding]]:
