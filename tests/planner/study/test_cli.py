@@ -209,3 +209,20 @@ def test_money_and_durations_of_a_study_have_their_units(place: Path) -> None:
         code, out, err = run("plans.yaml")
         assert (code, out) == (2, "")
         assert f"plans.yaml:13: {message}" in err
+
+
+def test_a_goal_that_its_replications_cannot_show_is_told_before_any_runs(place: Path) -> None:
+    drawn = STUDY.replace("duration: 4m", "duration: {exponential: {mean: 4m}}").replace("1, dur", "8, dur")
+    goal = (
+        "goal: {smallest: scenario.pools.rank_run.capacity, between: [8, 9], max_replications: 3, "
+        "such_that: jobs.rank_run.wait.within.10m >= 99%}\n"
+    )
+    Path("short.yaml").write_text(drawn + goal)
+    code, out, err = run("short.yaml")
+    first, last = err.strip().splitlines()
+    assert first == (
+        "ranksim: goal: if all replications of a value meet jobs.rank_run.wait.within.10m >= 99%, it takes "
+        "at least 462 to show that, and 3 are run at most; raise max_replications, or ask for less"
+    )
+    assert "whether even 9 meets jobs.rank_run.wait.within.10m >= 99% is undecided after 3" in last
+    assert (code, "undecided" in out) == (1, True)

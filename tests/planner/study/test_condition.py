@@ -136,3 +136,25 @@ def test_a_mean_is_not_decided_by_t_before_it_may_be(condition: Callable[[str], 
 def test_the_interval_of_a_chance_is_that_of_clopper_and_pearson(events: int, of: int) -> None:
     oracle = scipy.stats.binomtest(events, of).proportion_ci(0.95, method="exact")
     assert chance(events, of, 0.95)[1:] == pytest.approx((oracle.low, oracle.high), abs=1e-9)
+
+
+@pytest.mark.parametrize("text", ["chance >= 95%", "chance < 5%", "P(level > 3) <= 2%", "P(level > 3) > 98%"])
+def test_so_many_replications_that_all_meet_it_decide(
+    condition: Callable[[str], MetricCondition], text: str
+) -> None:
+    allowed = Allowed(ever=0.03, now=0.0, total=0.04)
+    least = condition(text).least_replications(allowed, 1000)
+    assert least is not None
+    value = (4.0 if text.startswith("P") else 1.0) * (">" in text.partition(")")[2] or ">=" in text)
+    for kind in ("share", "fraction"):
+        for count, decision in ((least - 1, None), (least, True)):
+            trials = [7.0] * count if kind == "share" and not text.startswith("P") else None
+            assert condition(text).decide(MetricSample(kind, [value] * count, trials), allowed) is decision
+
+
+def test_where_replications_that_differ_decide_as_well_none_are_counted(
+    condition: Callable[[str], MetricCondition],
+) -> None:
+    assert condition("level <= 10").least_replications(ANY_TIME, 1000) is None
+    assert condition("chance >= 100%").least_replications(ANY_TIME, 1000) is None
+    assert condition("P(level > 3) < 0.1%").least_replications(ANY_TIME, 1000) == 1000

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ranksim.core.errors import BadInput
-from ranksim.planner.study.goal import first_index
+from ranksim.planner.study.goal import first_index, short_budget
 from ranksim.planner.study.results import StudyResult
 from ranksim.planner.study.study import Study
 
@@ -113,8 +113,21 @@ def test_an_end_that_stays_undecided(study: Make) -> None:
     goal = {"smallest": "toy.workers", "between": [1, 5], "such_that": "level >= 5.5", "max_replications": 20}
     (row,) = sought(study, goal).tables["goals"]
     assert (row["status"], row["answer"]) == ("undecided", None)
-    assert row["text"].startswith("even 5 is undecided after 20 replications, with 5.")
+    assert row["text"].startswith(
+        "whether even 5 meets level >= 5.5 is undecided after 20 replications, with 5."
+    )
     assert "would" in row["text"]
+
+
+def test_what_is_undecided_is_shown_in_words(study: Make) -> None:
+    goal = {"smallest": "toy.workers", "between": [1, 5], "such_that": "level >= 5.5", "max_replications": 20}
+    result = sought(study, goal)
+    (row,) = result.tables["goals"]
+    assert f"goal undecided: {row['text']}" in repr(result)
+    assert "None" not in repr(result)
+    more = sought(study, goal | {"between": [1, 20], "such_that": "level >= 5.45", "max_replications": 100})
+    assert "goal undecided: 6 meets level >= 5.45, but smaller values may: " in repr(more)
+    assert "goal found: 5" in repr(sought(study, goal | {"such_that": "level >= 5", "max_replications": 200}))
 
 
 def test_a_goal_is_sought_at_each_point(study: Make) -> None:
@@ -151,3 +164,30 @@ def test_an_answer_is_seldom_wrong(study: Make, condition: str) -> None:
         wrong += row["status"] == "found" and row["answer"] != right
     assert decided > 10
     assert wrong <= 0.05 * 40
+
+
+@pytest.mark.parametrize("condition", ["P(level > 30) < 1%", "P(level < 30) > 99%"])
+def test_how_many_replications_a_chance_takes_is_said_before_any_is_spent(
+    study: Make, condition: str
+) -> None:
+    goal = {"smallest": "toy.workers", "between": [1, 2], "such_that": condition}
+    sentence = short_budget(study(goal=goal))
+    assert sentence.startswith(f"goal: if all replications of a value meet {condition}, it takes at least ")
+    assert sentence.endswith(
+        " to show that, and 320 are run at most; raise max_replications, or ask for less"
+    )
+    least = int(sentence.split(" it takes at least ")[1].split()[0])
+    decisions = [
+        sought(study, goal | {"max_replications": most}).tables["candidates"][-1]["decision"]
+        for most in (least - 1, least)
+    ]
+    assert decisions == ["undecided", "holds"]
+    assert short_budget(study(goal=goal | {"max_replications": least})) == ""
+
+
+def test_no_replications_are_named_where_others_may_do(study: Make) -> None:
+    goal = {"smallest": "toy.workers", "between": [1, 2], "max_replications": 2}
+    assert short_budget(study(goal=goal | {"such_that": "level >= 1"})) == ""
+    assert short_budget(study()) == ""
+    rare = short_budget(study(goal=goal | {"such_that": "P(level > 30) < 0.00001%"}))
+    assert "it takes more than 1,000,000 to show that, and 10 are run at most;" in rare

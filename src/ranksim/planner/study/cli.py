@@ -60,6 +60,7 @@ def study(
       ranksim study examples/studies/ceiling.yaml --replications 50 --out results
     """  # fmt: skip
     from ranksim.planner.study.engines import Worlds
+    from ranksim.planner.study.goal import short_budget
     from ranksim.planner.study.study import Study
     from ranksim.twin.sim.scenario import client_functions
 
@@ -72,6 +73,8 @@ def study(
     check_results(out, plots, kept)
     if isinstance(made.engine, Worlds):
         say_code(file, client_functions(made.engine.scenario))
+    if short := short_budget(made):
+        say(short)
     result = _run(made, kept, workers, scheduler, retry_failed)
     _give(result, kept, out, plots, json, again(context, "study"))
 

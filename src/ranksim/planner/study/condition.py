@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -93,6 +94,20 @@ class MetricCondition:
         else:
             more = above(sample.observed, self.bound, RANGES.get(self.unit, "any"), allowed)
         return more if more is None or self.sign in (">", ">=") else not more
+
+    def least_replications(self, allowed: Allowed, most: int) -> int | None:
+        """Return how many replications of a world show that it holds, if all meet it in full; at most `most`.
+
+        None of what is neither a chance nor a share, which other values can show earlier.
+        """
+        if self.decides[1] != "share" or not 0 < self.bound < 1:
+            return None
+        is_more, error = self.sign in (">", ">="), allowed.ever if self.event is None else allowed.total
+
+        def shows(count: int) -> bool:
+            return evidence.of_chance(count * is_more, count, self.bound).decided(error) is is_more
+
+        return bisect_left(range(most), True, key=shows)
 
     def _holds(self, sample: MetricSample) -> bool | None:
         """Whether it holds where all replications are as the first; None where that has no value."""

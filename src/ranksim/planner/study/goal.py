@@ -25,6 +25,9 @@ Status = Literal["found", "undecided", "unreachable", "failed"]
 MULTIPLES = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """How many times as many replications are imagined, to say what would decide a value."""
 
+MOST_NAMED = 1_000_000
+"""More replications than that are not counted, to say how many a condition takes."""
+
 WORDS = {True: "holds", False: "fails", None: "undecided"}
 
 
@@ -55,6 +58,30 @@ class GoalResult:
     answer: Any
     text: str
     candidates: list[Candidate] = field(default_factory=list)
+
+
+def short_budget(study: CheckedSpec) -> str:
+    """Say before a goal is sought that its replications cannot show the condition even if all meet it; or "".
+
+    Of a share in worlds, replications that differ a little may show it with fewer.
+    """
+    if (goal := study.spec.goal) is None:
+        return ""
+    condition = MetricCondition.parse(goal.such_that, study.engine)
+    trial = point(study, {goal.parameter: goal.between[0]}, "")
+    is_drawn = not trial.problem and study.engine.is_drawn(trial.built, condition.metric)
+    if not is_drawn or (condition.event is None and study.engine.has_independent_trials(condition.metric)):
+        return ""
+    level, most = study.spec.confidence, max(study.spec.replications, goal.max_replications)
+    error = error_of_value(level, Scale.between(*goal.between, goal.step).count)
+    least = condition.least_replications(allowed(error, 1, 0, 1, first_stage(level)), MOST_NAMED)
+    if least is None or least <= most:
+        return ""
+    takes = f"at least {least:,}" if least < MOST_NAMED else f"more than {MOST_NAMED:,}"
+    return (
+        f"goal: if all replications of a value meet {goal.such_that}, it takes {takes} to show that, and "
+        f"{most:,} are run at most; raise max_replications, or ask for less"
+    )
 
 
 class _Failed(Exception):
@@ -163,8 +190,8 @@ class _Search:
         end = written(candidate.value)
         if decision is None:
             text = (
-                f"even {end} is undecided after {candidate.replications} replications, with {near}; "
-                f"{_takes(candidate)}"
+                f"whether even {end} meets {self.goal.such_that} is undecided after "
+                f"{candidate.replications} replications, with {near}; {_takes(candidate)}"
             )
             return self._made("undecided", None, text)
         text = f"even {end} does not meet {self.goal.such_that}: it comes to {near}"

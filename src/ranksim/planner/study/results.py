@@ -75,7 +75,8 @@ class StudyResult(ReadyAnswer):
             if rows := self._tables[method]:
                 sizes = (many(len({row[of] for row in rows}), of) for of in ("metric", "parameter"))
                 about.append(f"{method} of {' and '.join(sizes)}")
-        about += [f"goal {row['status']}: {row['answer']}" for row in self._tables["goals"]]
+        for row in self._tables["goals"]:
+            about.append(f"goal {row['status']}: {row['answer' if row['status'] == 'found' else 'text']}")
         about += [many(len(self.failures), "failure")] if self.failures else []
         return f"<StudyResult of {self.study.spec.name!r}: {', '.join(about)}>"
 
