@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import ranksim as rs
 from ranksim import cli
 from ranksim.core.callers.portfolio import AccountSpec, PortfolioSpec
-from ranksim.core.clock import DAY, iso
+from ranksim.core.clock import DAY, SECOND, iso
 from ranksim.core.contract.policy import Policy, shipped_catalogue
 from ranksim.core.errors import BadInput
 from ranksim.core.trace_writer import TraceWriter
@@ -558,6 +558,28 @@ def test_what_the_cost_of_jobs_rests_on_is_said_where_there_are_such_jobs(tmp_pa
     assert assumed(back_test(recorded(tmp_path, job(0, "site_optimization")), on("pro"))) == optimized
     of_columns = back_test_columns(columns_of(jobs, keywords=70), on("pro"), compiled=False).notes
     assert f"{cost}{ranks} of ranksim price import); 1 crawl{drawn}" in of_columns
+
+
+def test_jobs_whose_ends_and_ids_are_not_recorded_are_told_as_such(tmp_path: Path) -> None:
+    dry = job(2, "crawl")
+    dry["body"] = json.dumps(json.loads(dry["body"]) | {"dry_run": True})
+    shown = json.dumps({"data": {"id": "job_9", "created_at": iso(NOON + 3 * SECOND)}})
+    ended = json.dumps({"data": {"id": "job_9", "status": "done", "finished_at": iso(NOON + 9 * SECOND)}})
+    recording = recorded(
+        tmp_path, job(0, "crawl", response=""), job(1, "rank_run"), dry, job(3, "ai_scan", response=shown),
+        call(60, "GET", "/v1/jobs/ai_scan/job_9", response=ended),
+        call(61, "GET", "/v1/jobs/crawl/job_unread"), call(62, "GET", "/v1/webhooks/whk_1"),
+    )  # fmt: skip
+    tested = back_test(recording, on("pro"))
+    columns = columns_of(recording)
+    assert columns.left_out == tested.left_out == {
+        "about jobs whose ids are unknown, as replies that tell them are not recorded": 1,
+        "about webhooks from before the recording": 1,
+    }  # fmt: skip
+    fast = back_test_columns(columns, on("pro"), compiled=False)
+    for answer in (tested, fast):
+        (note,) = (note for note in answer.notes if "when they ended" in note)
+        assert note.startswith("Of 2 jobs the recording does not say when they ended")
 
 
 def test_a_job_wants_what_its_call_or_another_on_its_domain_says(tmp_path: Path) -> None:

@@ -32,7 +32,6 @@ from ranksim.planner.pricing.recording import (
     RecordedCall,
     Recording,
     read_recording,
-    why_unrepeatable,
 )
 from ranksim.planner.pricing.replay import (
     RecordedAccount,
@@ -314,7 +313,7 @@ def _outcomes(
     for call in recording.each(tell):
         # A call that one side cannot place the others cannot either: portfolios are the same.
         if resource := replays[0].lacks(call):
-            left_out[why_unrepeatable(resource)] += 1
+            left_out[recording.why_unrepeatable(call, resource)] += 1
         else:
             yield call, [replay.call(call) for replay in replays]
     for replay in replays:

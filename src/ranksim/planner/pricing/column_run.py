@@ -27,7 +27,7 @@ from ranksim.planner.fleet.rows import (
 )
 from ranksim.planner.pricing.catalogues import check_customers, selling
 from ranksim.planner.pricing.columns import Columns, accounts_for, resold
-from ranksim.planner.pricing.recorded_sides import NO_REASON, Side
+from ranksim.planner.pricing.recorded_sides import ENDLESS, NO_REASON, Side
 from ranksim.report import units
 
 KINDS = {OUTCOMES[outcome]: outcome for outcome in REFUSED} | {NO_REASON: UNSTATED}
@@ -118,15 +118,18 @@ def tally(counts: Integers, chunk: Records, column: str) -> None:
 
 
 def unstated_jobs(columns: Columns, chunk: Records) -> Counter[str]:
-    """Count the jobs of a chunk of which nobody says what they want, by kind.
+    """Count the jobs of a chunk of which nobody says what they want, by kind, or when they ended.
 
     A rank run is of one where nobody describes its account.
     """
-    unknown = chunk[(chunk["activity"] < len(JobKind)) & (chunk["size"] == 0)]
+    jobs = chunk[chunk["activity"] < len(JobKind)]
+    unknown = jobs[jobs["size"] == 0]
     described = np.array([bool(account.spec.plan) for account in columns.accounts])
     unknown = unknown[(unknown["activity"] != Spend.RANK_RUN) | ~described[unknown["account"]]]
     kinds, counts = np.unique(unknown["activity"], return_counts=True)
-    return Counter({Spend(k).label: n for k, n in zip(kinds.tolist(), counts.tolist(), strict=True)})
+    endless = (jobs["recorded"] == GRANTED) & (jobs["idle"] == 0) & (jobs["lasts"] < 0)
+    each = {Spend(k).label: n for k, n in zip(kinds.tolist(), counts.tolist(), strict=True)}
+    return Counter(each | {ENDLESS: int(endless.sum())})
 
 
 ALIKE = {JOINED: GRANTED, FAULTY: NOT_FOUND}

@@ -42,7 +42,7 @@ from ranksim.planner.fleet.rows import (
 )
 from ranksim.planner.pricing.back_test import accounts_in
 from ranksim.planner.pricing.columns import CHUNK, OUTCOME_OF, ColumnAccount, Columns
-from ranksim.planner.pricing.recording import RecordedCall, Recording, read_recording, why_unrepeatable
+from ranksim.planner.pricing.recording import RecordedCall, Recording, read_recording
 from ranksim.planner.pricing.replay import RESOURCES, specs_of, with_numbered_hosts
 from ranksim.report.progress import Tell, noted
 
@@ -180,7 +180,7 @@ class _Importer:
         for call in self.recording.each(tell):
             owner = self.owners[call.account]
             if resource := self.recording.lacks(call, owner.owned):
-                self.left_out[why_unrepeatable(resource)] += 1
+                self.left_out[self.recording.why_unrepeatable(call, resource)] += 1
                 continue
             if owner.spec.further or owner.spec.sites or owner.spec.used is not None:
                 owner.unmodelled[OWNED_BESIDE] += 1

@@ -327,11 +327,16 @@ def anchored_notes(specs: Mapping[str, AccountSpec], start: Micros, policy: Poli
     )
 
 
+ENDLESS = "without a recorded end"
+"""Beside the kinds of jobs: those that were accepted, and of which nobody says when they ended."""
+
+
 def assumed_notes(
     specs: Mapping[str, AccountSpec], jobs: Mapping[str, int], source: str = ""
 ) -> tuple[str, ...]:
     """Say what the cost rests on of so many `jobs` by kind, of which no recording tells what they want.
 
+    And how many are `ENDLESS`.
     `source` is the command that has the options which say more.
     """
     each = []
@@ -349,9 +354,17 @@ def assumed_notes(
         wanted = " or ".join(dict.fromkeys(wanted for _, wanted in drawn))
         which = ", ".join(many for many, _ in drawn)
         each.append(f"{which}, whose {wanted} are drawn for each domain (--seed draws others)")
+    notes = []
+    if endless := jobs.get(ENDLESS, 0):
+        notes.append(
+            f"Of {units.many(endless, 'job')} the recording does not say when they ended, so that how long "
+            "they last is the model's, and what begins or waits with their end may come out otherwise: "
+            "cooldowns, and rank runs that join others; replies that show them ended would tell."
+        )
     if not each:
-        return ()
+        return tuple(notes)
     return (
+        *notes,
         f"Of these jobs the recording does not say how much they want, so that their cost is the model's: "
         f"{'; '.join(each)}; units of their calls would tell.",
     )

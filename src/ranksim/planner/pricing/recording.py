@@ -38,7 +38,7 @@ from ranksim.core.tables import (
 )
 from ranksim.core.trace import UNKNOWN_KEY, UNSEEN, Exchange, Trace, TraceKey
 from ranksim.planner.pricing.job_endings import JOB_READS, JobEnding, began_at, endings_in, endings_of
-from ranksim.planner.pricing.recorded_sides import reasons_text
+from ranksim.planner.pricing.recorded_sides import ENDLESS, reasons_text
 from ranksim.report import units
 from ranksim.report.progress import Tell, noted, shares
 
@@ -125,7 +125,8 @@ class Recording:
     `before` maps (account, resource) to the ids that calls name and no recorded call made, ascending.
     `first_bad` says what is wrong with the first row that was skipped, or body that is no JSON object,
     `first_unknown` where the first call of an unknown operation stands, and which operation is near.
-    `endings` says how jobs ended, by id.
+    `endings` says how jobs ended, by id; `unread` of which account and resource something was made whose
+    reply was not recorded.
     """
 
     where: str
@@ -137,6 +138,7 @@ class Recording:
     first_unknown: str = ""
     duplicates: Duplicates = field(default_factory=Duplicates)
     endings: dict[str, JobEnding] = field(default_factory=dict)
+    unread: set[tuple[str, str]] = field(default_factory=set)
 
     def __repr__(self) -> str:
         calls, accounts = units.many(len(self.calls), "call"), units.many(len(self.accounts), "account")
@@ -148,16 +150,21 @@ class Recording:
         return list(dict.fromkeys(call.account for call in self.calls))
 
     def unstated_jobs(self, specs: Mapping[str, AccountSpec]) -> Counter[str]:
-        """How many calls ask for jobs of which nobody says what they want, by kind.
+        """How many calls ask for jobs of which nobody says what they want, by kind, or when they ended.
 
         A rank run is of one where nobody describes its account; `specs` are the accounts by name.
         """
-        return Counter(
+        jobs = [call for call in self.calls if call.job_kind]
+        counts = Counter(
             call.job_kind
-            for call in self.calls
-            if call.job_kind and call.units is None
+            for call in jobs
+            if call.units is None
             if call.job_kind != JobKind.RANK_RUN or not specs[call.account].plan
         )
+        accepted = [call for call in jobs if 0 < (call.status or 0) < 400]
+        dry = sum((call.body or {}).get("dry_run") is True for call in accepted if call.ending is None)
+        counts[ENDLESS] = sum(call.ending is None for call in accepted) - dry
+        return counts
 
     def lasts(self, call: RecordedCall) -> Micros | None:
         """How long the job that a call asks for ran (µs), None where nobody says.
@@ -211,10 +218,12 @@ class Recording:
                 return resource
         return ""
 
-
-def why_unrepeatable(resource: str) -> str:
-    """Return why a call cannot be made again that names a resource which no portfolio has."""
-    return f"about {resource.replace('_', ' ')} from before the recording"
+    def why_unrepeatable(self, call: RecordedCall, resource: str) -> str:
+        """Return why a call cannot be made again that names a resource which no portfolio has."""
+        origin = "from before the recording"
+        if (call.account, resource) in self.unread:
+            origin = "whose ids are unknown, as replies that tell them are not recorded"
+        return f"about {resource.replace('_', ' ')} {origin}"
 
 
 class Rules(Frozen):
@@ -355,6 +364,9 @@ def _add(
                 made.first_unknown = f"{place(exchange.id)}: {_with_nearest(exchange)}"
         else:
             made.calls.append(call)
+            resource, _, verb = call.operation.rpartition(".")
+            if verb == "create" and (call.status or 0) < 400 and not exchange.response:
+                made.unread.add((call.account, resource))
             if call.operation in JOB_READS:
                 for which, ending in endings_in((parsed_object(exchange.response) or {}).get("data")):
                     made.endings.setdefault(which, ending)
