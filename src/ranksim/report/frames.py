@@ -207,8 +207,8 @@ ENDS = ("low", "high", "gain")
 def with_units(frame: pd.DataFrame, quantities: Mapping[str, str]) -> pd.DataFrame:
     """Return a frame whose instants are UTC datetimes, durations timedeltas, and money dollars.
 
-    Times are rounded to the µs, as in files.
-    `quantities` says which columns (µs, µUSD; a "date" is text) are what; `…_uusd` is then named `…_usd`.
+    Times are rounded to the µs, as in files. `quantities` says which columns (µs, µUSD; a "date" is text) are
+    what; `…_uusd` is then named `…_usd`.
     """
     pandas = imported("pandas", "frames need pandas", "plots")
     named = {}
