@@ -389,6 +389,21 @@ def test_a_client_counts_from_the_month_in_which_it_starts_to_the_one_in_which_i
     assert note.endswith("; a growth in time counts it from month 4 on.")
 
 
+def test_monthly_work_counts_in_the_months_that_have_its_day() -> None:
+    """Audits of day 28, from 1 July to 20 August: one, in the month from 14 July on."""
+    scan = {"kind": "schedule", "account": "acme", "job": "ai_scan", "every": "month", "day": 28}
+    scan |= {"starts": "2026-07-01T00:00:00Z", "stops": "2026-08-20T00:00:00Z"}
+    account = {"plan": "starter", "anchor": "2026-01-14T00:00:00Z"}
+    scenario = joined().replace(clients={"audits": scan}, accounts={"acme": account})
+    months = fit(scenario, growth=YEAR).months  # the first is from 1 to 14 March
+    questions = 2 * 50 * rs.Policy().catalogue.unit_costs.ai_scan_call
+    ranks = [months[at].sizes["pro"].cost for at in range(12)]
+    without = fit(joined().replace(accounts={"acme": account}), growth=YEAR).months
+    extra = [cost - month.sizes["pro"].cost for cost, month in zip(ranks, without, strict=True)]
+    assert extra == [questions * (month.date == "2026-07-14") for month in months]
+    assert [month.choice for month in months].count("pro") == 1
+
+
 def test_a_cooldown_is_met_in_the_months_in_which_both_clients_run() -> None:
     again = {**AGAIN, **BOUNDS, "at": "00:50"}
     months = fit(joined().replace(clients={"again": again}), growth="1,1,1,1,1,1,1,1").months

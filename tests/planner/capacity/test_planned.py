@@ -504,7 +504,7 @@ def test_a_client_that_stops_is_counted_for_as_long_as_it_works() -> None:
         scenario = agency(ranks={"at": "02:00", "spread": "2m", **bounds})
         answer = fit(scenario)
         times = [{plan.plan: plan.now for plan in answer.plans}, *(then.sizes for then in answer.later)]
-        at_work = [counted * 150 * costs * (begun and not over) for begun, over in _at_work(**bounds)]
+        at_work = [counted * 150 * costs * begun for begun in _at_work(**bounds)]
         assert [sizes["agency"].cost for sizes in times] == at_work
         assert rs.run(scenario).metric("spend.acme.max").mean == nights * 150 * costs
         notes = [note for note in workload_of(scenario).notes if note.startswith("ranks ")]
@@ -516,9 +516,9 @@ def test_a_client_that_stops_is_counted_for_as_long_as_it_works() -> None:
     )
 
 
-def _at_work(starts: str = "", stops: str = "") -> list[tuple[bool, bool]]:
-    """By time whether a client has begun, and stopped."""
-    return [(not starts, False), *[(True, False)] * bool(starts), *[(True, True)] * bool(stops)]
+def _at_work(starts: str = "", stops: str = "") -> list[bool]:
+    """By time whether a client has begun: it counts when it stops, and no more from the next month on."""
+    return [not starts, *[True] * bool(starts), *[True, False] * bool(stops)]
 
 
 def test_a_client_of_hosts_that_a_timeline_adds_is_counted_among_what_is_left_out_alone() -> None:
@@ -528,6 +528,17 @@ def test_a_client_of_hosts_that_a_timeline_adds_is_counted_among_what_is_left_ou
     notes = workload_of(agency().replace(timeline=[added], clients=hosts)).notes
     assert any("add_domains of the timeline" in note for note in notes)
     assert not any("a whole month of it is counted" in note for note in notes)
+
+
+def test_syncs_of_the_same_lists_are_told() -> None:
+    sync = {"kind": "keyword_sync", "account": "acme", "every": "week"}
+    note = (
+        "These clients keep the same lists, each by what it put there itself; what one changes for the other "
+    )
+    for names in (("one",), ("one", "two")):
+        notes = workload_of(agency(**dict.fromkeys(names, sync))).notes
+        whose = [each.rpartition(": ")[2] for each in notes if each.startswith(note)]
+        assert whose == (["one, two."] if len(names) > 1 else [])
 
 
 def test_what_is_taken_to_be_simpler_is_told() -> None:

@@ -12,7 +12,7 @@ from ranksim.core.contract.located import Located
 from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.largest import Largest, largest
 from ranksim.planner.capacity.limits import SPEND, plan_limits
-from ranksim.planner.capacity.planned import workload_of
+from ranksim.planner.capacity.planned import OwnAccount, workload_of
 from ranksim.planner.capacity.portfolio import Portfolio
 from ranksim.planner.capacity.workload import MONTH
 
@@ -230,6 +230,17 @@ def test_a_client_that_stops_is_counted_until_then() -> None:
     }  # fmt: skip
     answer = largest(crawled(clients=clients, timeline=[]), grow="domains")
     assert [(then.most, then.changes) for then in answer.times] == [(17, ""), (24, "crawls stops")]
+
+
+def test_what_a_client_has_put_in_and_held_counts_until_the_month_ends_in_which_it_stops() -> None:
+    """Five words of each of ten domains are replaced on 2, 9 and 16 March: 150 are held until April."""
+    sync = {"kind": "keyword_sync", "account": "us", "every": "week", "at": "04:00", "share": 0.5}
+    scenario = crawled(clients={"sync": {**sync, "stops": "2026-03-17T00:00:00Z"}}, timeline=[])
+    loads = {iso(then.at)[5:10]: then.load for then in OwnAccount(scenario).states(scenario.policy)}
+    held = {at: sum(work.count(MONTH) for work in load.of_month("keywords")) for at, load in loads.items()}
+    assert held == {"02-01": 10 * 5 * 5, "03-17": 10 * 5 * 3, "04-01": 0}
+    used = rs.run(scenario.replace(length="57d")).frame("slots")["used"]
+    assert used.iloc[-1] == 100 + held["03-17"]
 
 
 def test_what_is_set_is_left_out_under_another_catalogue() -> None:

@@ -118,7 +118,7 @@ def provider_cost(
         "keyword_briefs": (costs.keyword_brief, UNCUT),
     }
     total: Number = 0
-    for work in load.of(*units_of):
+    for work in load.of_month(*units_of):
         cost, cap = units_of[work.operation]
         total += work.count(period, since) * min(work.size, cap) * cost
     return math.ceil(total)
@@ -182,7 +182,7 @@ def _slots(load: Workload, elapsed: Micros | None) -> int:
 
 
 def _added(load: Workload, period: Micros, since: Micros | None) -> Number:
-    return sum(work.count(period, since) * work.size for work in load.of("keywords"))
+    return sum(work.count(period, since) * work.size for work in load.of_month("keywords"))
 
 
 def _cooldowns(load: Workload, plan: Plan, policy: Policy) -> Iterator[Limit]:

@@ -22,6 +22,7 @@ from ranksim.core.clock import (
     Micros,
     billing_month,
     calendar_anchor,
+    month_end,
     week_start,
 )
 from ranksim.core.contract.parameters import Settings
@@ -138,6 +139,11 @@ class OwnAccount:
             if (plan := plans[label]) and plan.occasions is not None and not isinstance(client, Python)
         ]
         self.at_work = [each for each in self.recurring if each.is_at_work(at, self.now)]
+        self.ended = [
+            (each, occasions)
+            for each in self.recurring
+            if (occasions := each.ended(at, self.now, self.anchor))
+        ]
         self.load = self._workload(simulate, months, progress)
 
     def under(self, policy: Policy) -> Workload:
@@ -178,7 +184,9 @@ class OwnAccount:
         edges += [(at, purchase_text(action)) for at, actions in bought.items() for action in actions]
         edges += changes_of(self.scenario, self.name)
         edges += edges_of_others(self.clients, self.simulated, self.now)
-        times = {self.now, *stretches, *(at for at, _ in edges), *self.load.left_out.since}
+        stops = [each.there(self.now)[1] for each in self.recurring if each.client.stops is not None]
+        edges_of_months = {month_end(self.anchor, stop - 1) for stop in stops}
+        times = {self.now, *stretches, *(at for at, _ in edges), *self.load.left_out.since, *edges_of_months}
         scenario, before, has = self.scenario, None, Bought(plan or self.spec.plan, self.load.add_ons)
         under = policy
         for at in sorted(times):
@@ -190,7 +198,7 @@ class OwnAccount:
             has = reduce(Bought.after, bought.get(at, ()), has)
             load = replace(load, left_out=left_out, used=used, plan=has.plan, add_ons=has.add_ons)
             texts = tuple(text for when, text in edges if when == at)
-            if sets or (load, under) != before:
+            if sets or texts or (load, under) != before:
                 yield Later(at, month, sets, load, under, texts)
             before = load, under
 
@@ -301,15 +309,18 @@ class OwnAccount:
         """Yield the work of the billing month that has begun: as clients plan it, or as it is given."""
         start, replaced = self.now, self.replaced
         begun = billing_month(self.anchor, start)[0]
-        for client in self.at_work:
+        at_work = [(client, client.most(start), False) for client in self.at_work]
+        ended = [(client, occasions, True) for client, occasions in self.ended]
+        for client, most, over in (*at_work, *ended):
             period = client.occasions.period
             first = client.occasions.phase(client.client.starts.on(start), begun)
             for work in client.work:
                 if work.operation not in replaced:
                     yield PlannedWork(
                         work.operation, work.count, 1, period, work.size,
-                        first, client.most(start), client.months(start, self.anchor),
+                        first, most, client.months(start, self.anchor),
                         (begun + first) % period if client.occasions.is_even else None, client.there(start),
+                        client.instants(start), ended=over,
                     )  # fmt: skip
         for part in self.filled:
             for own in work_done(self.given, part.domains, part.keywords, part.each, part.slots):

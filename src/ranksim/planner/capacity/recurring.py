@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ranksim.core.callers.programs import AnyClient, Programmed, Python
+from ranksim.core.callers.programs import AnyClient, KeywordSync, Programmed, Python
 from ranksim.core.callers.programs.client import Occasions, OccasionStarts, OccasionWork
-from ranksim.core.clock import DAY, WEEK, Micros, format_duration, months_between
+from ranksim.core.clock import DAY, WEEK, Micros, billing_month, format_duration, month_end, months_between
 from ranksim.core.contract.quantities import Moment
+from ranksim.planner.capacity.growth import MOST_MONTHS
 from ranksim.planner.capacity.workload import ALWAYS, EVERY_MONTH, MONTH, month_number
 from ranksim.report import units
 from ranksim.twin.sim.scenario import Scenario
@@ -28,6 +29,24 @@ class Recurring(NamedTuple):
         if self.client.stops is None:
             return None
         return len(list(self.occasions.times(self.client.starts.on(start), self.client.stops.on(start))))
+
+    def instants(self, start: Micros) -> tuple[Micros, ...]:
+        """Return its occasions (µs), in as many months as are looked at, if they are no period apart."""
+        if self.occasions.is_even:
+            return ()
+        begins, end = self.there(start)
+        return tuple(self.occasions.times(begins, min(end, start + (MOST_MONTHS + 1) * MONTH)))
+
+    def ended(self, at: Micros | None, start: Micros, anchor: Micros) -> int:
+        """Return how many occasions it had in the month of an instant (µs) by which it had stopped in it.
+
+        None is any instant. Billing months are counted from `anchor` (µs, U51).
+        """
+        begins, stops = self.there(start)
+        if at is None or not stops <= at < month_end(anchor, stops - 1):
+            return 0
+        month = max(start, billing_month(anchor, stops - 1)[0])
+        return sum(occasion >= month for occasion in self.occasions.times(begins, stops))
 
     def months(self, start: Micros, anchor: Micros) -> range:
         """Return the billing months from `start` on, counted from 1, in which it is at work."""
@@ -96,6 +115,7 @@ def _taken(
     hasty = [name for name, client, starts in starting if starts.gap is None and client.on_limit != "obey"]
     programs = [name for name, client in clients.items() if isinstance(client, Python)]
     drawn = [name for name, _, starts in starting if starts.drawn]
+    syncs = [name for name, client in clients.items() if isinstance(client, KeywordSync)]
     everywhere = scenario.network is not None
     networked = [name for name, client, *_ in recurring if everywhere or client.network is not None]
     for names, note in (
@@ -106,6 +126,11 @@ def _taken(
             [name for name, _, occasions, work, _ in recurring if work and occasions.period == WEEK],
             "Counted with five weeks a month, as one of 31 days may have, but in a growth in time with those "
             "of each month: {}.",
+        ),
+        (
+            syncs if len(syncs) > 1 else (),
+            "These clients keep the same lists, each by what it put there itself; what one changes for the "
+            "other is not counted, `ranksim run` simulates it: {}.",
         ),
         (networked, "Calls are taken to need no time, though these clients have a network: {}."),
     ):
@@ -119,7 +144,7 @@ def _bounds(start: Micros, recurring: Sequence[Recurring], anchor: Micros) -> It
         name, client, occasions, work, _ = each
         begun = each.begins(start) - start
         if work and begun:
-            first = len(list(occasions.times(start + begun, start + MONTH)))
+            first = len(list(occasions.times(start + begun, month_end(anchor, start))))
             month = each.months(start, anchor).start
             since = f"it from month {month} on" if month > 1 else "those"
             yield (

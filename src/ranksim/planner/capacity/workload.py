@@ -54,10 +54,11 @@ class PlannedWork:
     `size` is what one comes to: pages, questions, or for keywords that are added slots. `first` is when in
     the present billing month the first occasion falls (µs), None where nobody says; `most` is how many
     occasions there are in all, None without end; `months` are those from now on in which there are any.
-    `phase` is when since 1970 an occasion falls (µs) of work that is always a period apart, and `monthly` how
-    many occasions a month has by the calendar, None of a longest one; `there` is from when until when (µs)
-    there are any by the calendar. Of a workload that has grown, `each` and `size` are what there is on
-    average.
+    `phase` is when since 1970 an occasion falls (µs) of work that is always a period apart, and `instants`
+    are all occasions (µs) of other work; `monthly` is how many a month has by the calendar, None of a longest
+    one, and `there` is from when until when (µs) there are any by the calendar. Work that has `ended` counts
+    until its month does: in what it cost and took, not in what is to come. Of a workload that has grown,
+    `each` and `size` are what there is on average.
     """
 
     operation: SpendLabel
@@ -70,10 +71,14 @@ class PlannedWork:
     months: range = EVERY_MONTH
     phase: Micros | None = None
     there: tuple[Micros, Micros] = ALWAYS
+    instants: tuple[Micros, ...] = ()
     monthly: int | None = None
+    ended: bool = False
 
     def count(self, period: Micros, since: Micros | None = None) -> Number:
         """How many there are in a period (µs) at most, or in the one from `since` in the present month on."""
+        if self.ended and since is None and period < MONTH:
+            return 0
         if since is None or self.first is None:
             occasions = self._at_most(-(-period * self.times // self.per))
             return self.each * (occasions if self.monthly is None else min(occasions, self.monthly))
@@ -92,6 +97,9 @@ class PlannedWork:
 
         In the `longest` month only weekly work goes by the calendar.
         """
+        if month is not None and self.instants:
+            times = [at for at in self.instants if month[0] <= at < month[1]]
+            return replace(self, first=(times or [month[1]])[0] - month[0], monthly=len(times))
         if month is None or self.phase is None or (longest and self.per < WEEK):
             return self if number == 1 or self.first is None else replace(self, first=self.first % self.per)
         begin, end = max(month[0], self.there[0]), min(month[1], self.there[1])
@@ -265,12 +273,16 @@ class Workload:
         return self.starts + self.left_out.starts
 
     def of(self, *operations: str) -> list[PlannedWork]:
-        """The work of some kinds."""
+        """The work of some kinds that goes on."""
+        return [work for work in self.of_month(*operations) if not work.ended]
+
+    def of_month(self, *operations: str) -> list[PlannedWork]:
+        """The work of some kinds, with what has ended in the month."""
         return [work for work in self.work if work.operation in operations]
 
     def count(self, operations: Iterable[str], period: Micros, since: Micros | None = None) -> Number:
         """How often all domains do something in a period (µs): jobs, or keywords of briefs and additions."""
-        return sum(work.count(period, since) for work in self.of(*operations))
+        return sum(work.count(period, since) for work in self.of_month(*operations))
 
     def largest(self, *operations: str) -> int:
         """The largest size of some kinds of work, 0 where there is none."""
@@ -302,9 +314,10 @@ class Workload:
         month, exact = self.month(number), self.left_out.exact.get(number)
         left_out = exact or (self.left_out.at(month[0]) if month else self.left_out)
         longest = exact is None and len(self.left_out.since) > 1  # which is what is told of what changes
+        there = (work.in_month(number, month, longest) for work in self.work if number in work.months)
         return replace(
             self,
-            work=tuple(work.in_month(number, month, longest) for work in self.work if number in work.months),
+            work=tuple(work for work in there if work.monthly != 0),
             starts=_of_month(self.starts, number),
             gaps=_latest(self.gaps_since, number, self.gaps),
             used=self.used if number == 1 else None,
