@@ -350,6 +350,15 @@ def test_margins_are_the_same_of_a_recording_and_its_columns() -> None:
     assert back_test(recording, sides).margins == columned.margins
 
 
+def test_an_audit_of_nothing_is_not_all_equal() -> None:
+    some = columns(brief(0))
+    odd = replace(some, accounts=(replace(some.accounts[0], unmodelled={"odd things": 1}),))
+    notes = back_test_columns(odd, [Side(Policy().catalogue, "starter")], compiled=False).notes
+    assert [note for note in notes if note.startswith("Audit")] == [
+        "Audit of A: no call could be made again: each account has some that columns cannot follow."
+    ]
+
+
 def test_audits_that_come_to_the_same_are_one_note_and_what_there_is_none_of_is_none() -> None:
     sides = [Side(Policy().catalogue, "starter"), Side(Policy().catalogue, "pro")]
     tested = back_test_columns(columns(brief(0), brief(1)), sides, compiled=False)

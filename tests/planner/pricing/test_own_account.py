@@ -120,6 +120,16 @@ def test_money_is_revenue_less_what_the_work_costs() -> None:
     assert "customers" not in answer.sentence + " ".join(answer.notes)
 
 
+def test_how_many_such_customers_stay_is_told_where_money_counts_by_it() -> None:
+    """Of customers whose bill rises by a tenth a twentieth leave."""
+    dearer = changed(SHIPPED, {"plans.agency.price": "3289 USD"})
+    answer = compare_account(SMALL, dearer, replications=2, demand=Demand(price=0.5))
+    assert answer.row("revenue")["b"] == pytest.approx(3_289 * MICRO_USD * answer.staying)
+    assert answer.staying == pytest.approx(0.95)
+    assert answer.notes[0].endswith("So 95 % stay, and money under B counts by that share.")
+    assert "stay" not in compare_account(SMALL, dearer, replications=2).notes[0]
+
+
 def test_a_limit_refuses_its_calls() -> None:
     tighter = changed(SHIPPED, {"plans.agency.cost_ceiling": "1 USD"})
     answer = compare_account(SMALL, tighter, replications=2)

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -559,3 +560,10 @@ def test_a_quantile_has_one_value_in_tables_and_metrics() -> None:
     (endpoint,) = {one["endpoint"] for one in answer.tables["delays"]}
     for quantile, name in ((0.5, "p50"), (0.95, "p95"), (1, "max")):
         assert delays[quantile] == answer.metric(f"endpoints.{endpoint}.delay.{name}")
+
+
+def test_what_is_no_text_is_no_result(tmp_path: Path) -> None:
+    picture = tmp_path / "figure.png"
+    picture.write_bytes(b"\x89PNG\r\n")
+    with pytest.raises(BadInput, match=r"figure\.png: is no text; give a result\.json"):
+        Result.load(picture)

@@ -41,6 +41,8 @@ class Audit:
     @property
     def text(self) -> str:
         """The audit in a sentence."""
+        if not self.calls:
+            return "no call could be made again: each account has some that columns cannot follow."
         calls, accounts = units.many(self.calls, "call"), units.many(self.accounts, "account")
         return f"{calls} of {accounts} made again at a service one by one: " + (
             f"{self.unequal:,} came out otherwise, first {self.first}." if self.unequal else "all equal."

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -270,6 +271,8 @@ class AccountComparison(ComparisonAnswer):
 
     own: OwnScenario
     consulted: tuple[str, ...]
+    staying: float = 1.0
+    """The share of such customers who stay under B, of all replications together."""
 
     @property
     def plots(self) -> tuple[str, ...]:
@@ -308,7 +311,8 @@ class AccountComparison(ComparisonAnswer):
         return f"{code} refuses {units.count(most['b'])} of its calls, under A {units.count(most['a'])}"
 
     def _assumed(self) -> str:
-        return self.demand.sentence_of_one
+        stay = f" So {units.percent(self.staying)} stay, and money under B counts by that share."
+        return self.demand.sentence_of_one + (stay if self.staying < 1 else "")
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -380,17 +384,30 @@ def compare_account(
         serve, margin, sides,
         replications=replications, precision=precision, seed=seed, level=level, progress=progress,
     )  # fmt: skip
+    staying = _staying(own, sides, runs, demand)
     return AccountComparison(
         **sides.stated(),
+        staying=fmean(staying),
         replications=len(runs),
         seed=seed,
         level=level,
         demand=demand,
         unmoved=demand.unmoved_notes(free_before(paid[1], paid[0]), 1, "under B"),
-        differences=tuple(_rows(own, sides, runs, level, demand)),
+        differences=tuple(_rows(own, sides, runs, level, staying)),
         own=own,
         consulted=consulted_in(run for pair in runs for run in pair),
     )
+
+
+def _staying(
+    own: OwnScenario,
+    sides: catalogues.ComparedSides,
+    runs: Sequence[tuple[AccountRun, AccountRun]],
+    demand: Demand,
+) -> list[float]:
+    """Return by replication the share of such customers who stay under B."""
+    paid = [sum(prices_paid(own, catalogue)) for catalogue in sides.served]
+    return [share_staying(demand, paid, pair) for pair in runs]
 
 
 def _rows(
@@ -398,7 +415,7 @@ def _rows(
     sides: catalogues.ComparedSides,
     runs: Sequence[tuple[AccountRun, AccountRun]],
     level: float,
-    demand: Demand,
+    staying: Sequence[float],
 ) -> Iterator[Row]:
     """Yield the metrics of the account."""
     concerned = any(
@@ -406,7 +423,6 @@ def _rows(
     )
     paid = [prices_paid(own, catalogue) for catalogue in sides.served]
     both = list(zip(paid, zip(*runs, strict=True), strict=True))
-    staying = [share_staying(demand, [sum(side) for side in paid], pair) for pair in runs]
 
     def row(metric: str, kind: Kind, value: Callable[[tuple[int, int], AccountRun], float]) -> Row:
         a, b = ([value(bought, run) for run in served] for bought, served in both)

@@ -447,6 +447,8 @@ class Result:
         file = Path(path, MARKER) if Path(path).is_dir() else Path(path)
         try:
             read = cls.from_json(file.read_text(encoding="utf-8"), str(file))
+        except UnicodeDecodeError:
+            raise BadInput(f"{file}: is no text; give a result.json, or the directory with it") from None
         except OSError as error:
             raise BadInput(
                 f"{file}: cannot be read ({error.strerror}); give a directory that `ranksim run --out` wrote"
