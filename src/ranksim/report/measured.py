@@ -193,7 +193,7 @@ class MetricComparison(Sequence[Row]):
             (
                 f"{row['metric']}{_as_others(others)}",
                 *units.two_sides(row["unit"], row["a"], row["b"], row["difference"]),
-                _difference(row),
+                difference_text(row),
             )
             for row, *others in self._facts(self.changed)
         ]
@@ -301,8 +301,8 @@ class MetricComparison(Sequence[Row]):
         return named_by_unit(with_number_ends(frame), name, (*OF_METRIC, *OF_DIFFERENCE), integers)
 
 
-def _difference(row: Row) -> str:
-    """A difference in words: with its interval, and that all of several pairs agree, where they do."""
+def difference_text(row: Row) -> str:
+    """Say a difference of pairs: with its interval, and that all of several pairs agree, where they do."""
     written = units.write(units.difference_of(row["unit"]), row["difference"], row["low"], row["high"])
     pairs = units.count(row["pairs"])
     if _is_same(row):

@@ -69,7 +69,7 @@ def test_the_headline_of_several_points_is_the_greatest_difference(study: Make) 
     means = {row["point"]: row["mean"] for row in result.tables["points"]}
     assert abs(means["workers=4"] - means["workers=1"]) > abs(means["workers=2"] - means["workers=1"])
     assert " at workers=4 and " in result.sentence
-    assert " at workers=1, a difference of " in result.sentence
+    assert result.sentence.endswith(" at workers=1, a difference of 3, the same in all 4 pairs.")
 
 
 def test_a_gain_is_the_replications_saved() -> None:

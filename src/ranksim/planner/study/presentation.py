@@ -12,6 +12,7 @@ from ranksim.planner.study.spec import CheckedSpec
 from ranksim.planner.study.words import goal_words, metric_words, parameter_words
 from ranksim.report import units
 from ranksim.report.assumptions import Basis, basis_of
+from ranksim.report.measured import difference_text
 from ranksim.report.table_spec import Row, Tables, TableSpec
 from ranksim.report.tables import View
 
@@ -204,11 +205,10 @@ def _mean(row: Row) -> float:
 
 
 def _of_comparison(row: Row) -> str:
-    changed = units.write(units.difference_of(row["unit"]), row["difference"], row["low"], row["high"])
     a, b = units.two_sides(row["unit"], row["a"], row["b"], row["difference"])
     return (
         f"The {metric_words(row['metric'])}: {b} at {row['point']} and {a} at {row['against']}, a "
-        f"difference of {changed}."
+        f"difference of {difference_text(row)}."
     )
 
 
