@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.planner.capacity.test_plan_fit import METERED, POLICY, world
 
 import ranksim as rs
-from ranksim.core.clock import DAY
+from ranksim.core.clock import DAY, iso
 from ranksim.core.errors import BadInput
 from ranksim.planner.capacity.growth import fits_until, grown_domains, growth_of, months_view
 from ranksim.planner.capacity.limits import SPEND
@@ -592,6 +592,10 @@ CLIENTS = st.fixed_dictionaries(
             kind=st.just("schedule"), job=st.just("rank_run"), every=st.just("week"), at=st.just("17:00"),
             weekday=WEEKDAYS,
         ),
+        "monthly": bounded(
+            kind=st.just("schedule"), job=st.just("rank_run"), every=st.just("month"), at=st.just("19:00"),
+            day=st.integers(1, 31),
+        ),
         "briefs": bounded(
             kind=st.just("caller"), mix=st.just({"keyword_briefs.create": 1}),
             every=st.sampled_from(["1d", "36h"]),
@@ -623,6 +627,45 @@ def test_each_month_of_a_growth_is_that_of_a_run(
         month = bisect_right(begins, row.t.value // 1000 - 1)
         spent[month] = max(spent[month], round(row.spent_usd * 1e6))
     assert costs(scenario, "1,1,1,1,1,1") == [spent[month] for month in range(1, 7)]
+
+
+@pytest.mark.fact("S26", "S62", "S108", "U51", "U60")
+@pytest.mark.slow
+@given(
+    TIMELINES, CLIENTS, HOURS,
+    st.sampled_from(["anchor", "calendar"]), st.integers(5, 60), st.integers(20, 90),
+)  # fmt: skip
+def test_who_is_on_the_plan_that_fits_at_each_time_is_refused_nothing(
+    timeline: list[dict[str, Any]], clients: dict[str, Any], at: str, months: str, mill: int, slots: int
+) -> None:
+    """Plans of small ceilings, of some mills of 5 and of 12.5 mUSD, and of few slots."""
+    clients, policy = {"runs": {"at": at}, **clients}, {"assumptions": {"month": months}}
+    quotas = {
+        "keyword_brief_refreshes": {"limit": 10**6, "period": "week", "consumed_by": ["keyword_briefs"]}
+    }
+    scenario = joined(*timeline).replace(length="215d", clients=clients, policy=policy).changed(
+        {
+            "policy.catalogue.plans.starter.cost_ceiling": f"{mill * 5 / 1000} USD",
+            "policy.catalogue.plans.pro.cost_ceiling": f"{mill * 12.5 / 1000} USD",
+            "policy.catalogue.plans.starter.slot_limit": slots,
+            "policy.catalogue.plans.pro.slot_limit": 3 * slots,
+            "policy.catalogue.plans.starter.quotas": quotas,
+            "policy.catalogue.plans.pro.quotas": quotas,
+        }
+    )  # fmt: skip
+    answer = fit(scenario, growth=1)
+    begun = answer.cheapest()
+    plans = [(scenario.start, begun and begun.plan), *((then.later.at, then.plan) for then in answer.later)]
+    assert all(plan for _, plan in plans)  # agency has room for all
+    moves = [
+        {"do": "change_plan", "account": "acme", "at": iso(instant), "plan": plan} for instant, plan in plans
+    ]
+    others = scenario.model_dump(mode="json")["timeline"]
+    first = {"scenario.accounts.acme.plan": plans[0][1], "scenario.timeline": [*moves[1:], *others]}
+    seen = rs.run(scenario.changed(first))
+    refused = {row.code for row in seen.frame("refusals").itertuples()}
+    assert refused <= {"rate_limited", "cooldown_active"}
+    assert not [note for note in seen.notes if "slot_limit_exceeded" in note]
 
 
 @pytest.mark.parametrize(("month", "days"), [("02", 28), ("03", 31), ("04", 30)])

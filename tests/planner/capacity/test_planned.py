@@ -486,6 +486,20 @@ def test_a_timeline_is_left_out_and_told(count: int) -> None:
     assert changes_of == [f"each domain gets {units.many(count, 'keyword')}"] * 2
 
 
+@pytest.mark.fact("U60")
+def test_what_only_simulated_clients_do_is_a_capability_that_a_plan_must_have() -> None:
+    """Briefs by a caller until 11 March, on a plan that has none: they would all be refused."""
+    caller = {"kind": "caller", "account": "acme", "mix": {"keyword_briefs.create": 1}, "every": "1d"}
+    scenario = agency(6, ranks={"spread": "2m"}, briefs={**caller, "stops": "10d"})
+    scenario = scenario.replace(accounts={"acme": {"plan": "free"}})
+    answer = fit(scenario, growth=1)
+    breaks = {plan.plan: plan.now.breaks for plan in answer.plans}
+    assert "capability keyword_briefs" in breaks["free"]
+    assert breaks["starter"] == ()
+    assert [then.sizes["free"].breaks for then in answer.later][-1] == ()
+    assert rs.run(scenario).metric("refusals.entitlement_required").mean
+
+
 def test_an_allowance_that_only_simulated_clients_use_is_a_limit() -> None:
     """A brief a week: the limit is there on each day of the month, on which nobody says how much is used."""
     caller = {"kind": "caller", "account": "acme", "mix": {"keyword_briefs.create": 1}, "every": "7d"}

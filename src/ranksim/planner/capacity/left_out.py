@@ -40,6 +40,9 @@ Span = tuple[Micros, Micros]
 Samples = Sequence[tuple[Micros, Sequence[int]]]
 """Instants, and what an account used then: slots, cost of the month (µUSD), units of each metric."""
 
+Done = Sequence[tuple[Micros, str]]
+"""When something was done (µs) that a plan may not offer, and which operation it was."""
+
 JOINING = 4
 """Months in a row of which one at least has five of a weekday, whichever it is."""
 
@@ -149,6 +152,7 @@ class _Worlds(NamedTuple):
     """What an account uses of money, slots and metrics: without any change, with all, with what removes.
 
     Months are counted from `anchor` (µs); of each of the `metrics` it is stated whether it is by month.
+    `done` is what is done with all.
     """
 
     anchor: Micros
@@ -156,6 +160,7 @@ class _Worlds(NamedTuple):
     rest: Samples
     everything: Samples
     less: Samples
+    done: Done
 
     def beyond(self, since: Micros, until: Micros, goes: Micros | None = None) -> Uncounted:
         """Return what changes need at most in a time (µs), and how much less it is for what they remove.
@@ -168,7 +173,9 @@ class _Worlds(NamedTuple):
         longest = [month for month in months if month[1] - month[0] == MONTH] or months
         removed = self._more(self.less, self.rest, (since, goes), longest)
         added = self._more(self.everything, self.less, (since, until), self._months(since, until))
-        return replace(self._uncounted(map(add, added, removed)), removed=self._uncounted(removed))
+        operations = frozenset(operation for at, operation in self.done if since <= at < until)
+        amounts = self._uncounted(map(add, added, removed))
+        return replace(amounts, removed=self._uncounted(removed), operations=operations)
 
     def _months(self, since: Micros, until: Micros) -> list[Span]:
         """Return the months of a time, and the parts of them that are in it."""
@@ -206,11 +213,11 @@ def _worlds(
     """Return what an account uses in the worlds of a scenario without limits, to its end."""
     stages = [_until(world, world.start, changes, clients), _until(world, world.end, changes)]
     stages += [_until(world, world.end, changes, clients, leaving)] if leaving else []
-    rest, everything, *less = (
+    (rest, _), (everything, done), *less = (
         _samples(stage, account, part(tell, number / len(stages), (number + 1) / len(stages)))
         for number, stage in enumerate(stages)
     )
-    return _Worlds(anchor, _metrics(world), rest, everything, *(less or [rest]))
+    return _Worlds(anchor, _metrics(world), rest, everything, less[0][0] if less else rest, done)
 
 
 def _leaves(change: OfAccount, changes: Collection[OfAccount], scenario: Scenario) -> bool:
@@ -240,6 +247,7 @@ def _largest(amounts: Sequence[Uncounted]) -> Uncounted:
         max(each.spent for each in amounts),
         {metric: max(each.metrics.get(metric, 0) for each in amounts) for metric in sorted(metrics)},
         starts=max((each.starts for each in amounts), key=_domains),
+        operations=frozenset().union(*(each.operations for each in amounts)),
         removed=_largest([each.removed or Uncounted() for each in amounts])
         if any(each.removed for each in amounts)
         else None,
@@ -283,15 +291,18 @@ class _AccountSamples(SilentTally):
         self.samples.append((at, (books.active + held_at(at, books), spent, *units)))
 
 
-def _samples(scenario: Scenario, account: str, tell: Tell) -> Samples:
-    """Return what an account uses in a scenario's world, each hour of it."""
+def _samples(scenario: Scenario, account: str, tell: Tell) -> tuple[Samples, Done]:
+    """Return what an account uses in a scenario's world, each hour of it, and what it does."""
     longer = scenario.model_copy(update={"length": scenario.length + HOUR})  # a world does nothing at its end
     tally = tally_of(longer, _AccountSamples)
     world = World(longer, seed=replication_seed(scenario.seed, 0), tally=tally)
     tally.account, tally.metrics = world.actors[account].account, list(_metrics(scenario))
     tally.tell, tally.length = tell, scenario.length
     world.env.run(until=scenario.length + 1)
-    return tally.samples
+    state = world.service.state
+    jobs = [(job.created_at, job.kind) for job in state.jobs.values() if job.account == tally.account]
+    briefs = [brief for brief in state.briefs.values() if brief.account == tally.account]
+    return tally.samples, [*jobs, *((brief.created_at, "keyword_briefs") for brief in briefs)]
 
 
 def _until(
@@ -331,7 +342,7 @@ def _of_hosts(client: AnyClient, scenario: Scenario) -> AnyClient | None:
 
 
 def _unlimited(scenario: Scenario, account: str, length: Micros, *, from_now: bool = False) -> Scenario:
-    """A scenario of so long in which neither money nor allowances nor slots end.
+    """A scenario of so long in which neither money nor allowances nor slots end, and nothing is not offered.
 
     Its months are the account's, or counted `from_now` on.
     """
@@ -341,11 +352,12 @@ def _unlimited(scenario: Scenario, account: str, length: Micros, *, from_now: bo
             name: quota.model_copy(update={"limit": WITHOUT_END}) for name, quota in plan.quotas.items()
         }
         changes = {"quotas": quotas, "cost_ceiling": WITHOUT_END, "slot_limit": WITHOUT_END}
+        changes["capabilities"] = tuple(dict.fromkeys(catalogue.capability_of.values()))
         return plan.model_copy(update=changes)
 
-    policy = scenario.policy
-    plans = {name: roomy(plan) for name, plan in policy.catalogue.plans.items()}
-    catalogue = policy.catalogue.model_copy(update={"plans": plans})
+    policy, catalogue = scenario.policy, scenario.policy.catalogue
+    plans = {name: roomy(plan) for name, plan in catalogue.plans.items()}
+    catalogue = catalogue.model_copy(update={"plans": plans})
     assumptions, spec = policy.assumptions, scenario.accounts[account]
     if from_now:
         assumptions = assumptions.model_copy(update={"month": "anchor"})

@@ -88,7 +88,7 @@ SPEND = "provider cost a month"
 def _plan_limits(load: Workload, plan: Plan, policy: Policy) -> Iterator[Limit]:
     """What check 1 minds: capabilities, dimensions, and caps where they refuse (S60, U47, U59)."""
     for operation in ("rank_run", "crawl", "site_optimization", "ai_scan", "keyword_briefs"):
-        if load.of(operation):
+        if load.of(operation) or operation in load.left_out.operations:
             capability = policy.catalogue.capability_for(operation)
             yield Limit(
                 f"{CAPABILITY_OF}{capability}", 1, int(capability in plan.capabilities), "count", CAPABILITY

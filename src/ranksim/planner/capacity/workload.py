@@ -120,7 +120,7 @@ class Uncounted:
     `since` has how much it is from an instant (µs) until the next, in the month of most by then; below 0
     where domains or words have been removed. `exact` has the months, counted from 1, that are known as they
     are, of their own days. `removed` is how much of it is below 0, which would have grown with the others.
-    `starts` are those of domains that the account did not begin with.
+    `starts` are those of domains that the account did not begin with, and `operations` what is done with all.
     """
 
     slots: int = 0
@@ -130,6 +130,7 @@ class Uncounted:
     exact: Mapping[int, Uncounted] = field(default_factory=dict)
     removed: Uncounted | None = None
     starts: tuple[JobStarts, ...] = ()
+    operations: frozenset[str] = frozenset()
 
     def at(self, instant: Micros) -> Uncounted:
         """How much it is at an instant (µs), as in its month of most."""
