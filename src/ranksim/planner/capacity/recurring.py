@@ -146,10 +146,11 @@ def _bounds(start: Micros, recurring: Sequence[Recurring], anchor: Micros) -> It
         if work and begun:
             first = len(list(occasions.times(start + begun, month_end(anchor, start))))
             month = each.months(start, anchor).start
+            month_of_it = -(-MONTH // occasions.period)
             since = f"it from month {month} on" if month > 1 else "those"
             yield (
                 f"{name} begins {format_duration(begun)} into the scenario: from then on `fit` and "
-                f"`portfolio` count a whole month of it, {-(-MONTH // occasions.period)} occasions, of which "
+                f"`portfolio` count a whole month of it, {units.many(month_of_it, 'occasion')}, of which "
                 f"the first month has {first}; a growth in time counts {since}."
             )
         if client.stops is not None:
