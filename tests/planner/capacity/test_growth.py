@@ -389,6 +389,22 @@ def test_a_client_counts_from_the_month_in_which_it_starts_to_the_one_in_which_i
     assert note.endswith("; a growth in time counts it from month 4 on.")
 
 
+def test_lists_count_as_filled_from_the_month_in_which_a_client_begins_to_fill_them() -> None:
+    """Four domains of 60 words, of 150 from 5 July on: 600 slots, where the plan has 500."""
+    ranks = {"kind": "schedule", "account": "acme", "job": "rank_run", "at": "03:00"}
+    sync = {"kind": "keyword_sync", "account": "acme", "every": "week", "weekday": "monday", "at": "08:00"}
+    sync |= {"share": 0.05, "keywords": 150, "starts": "2026-07-05T00:00:00Z"}
+    account = {"plan": "starter", "portfolio": {"domains": 4, "keywords": 60}}
+    scenario = joined().replace(clients={"runs": ranks, "sync": sync}, accounts={"acme": account})
+    months = fit(scenario, growth=YEAR).months
+    assert [month.choice for month in months] == ["starter"] * 4 + ["pro"] * 8
+    on_pro = scenario.replace(accounts={"acme": {"plan": "pro"}})
+    spent, counted = spent_by_month(on_pro), costs(on_pro, YEAR)
+    july = 4  # counted as filled all along
+    assert spent[:july] + spent[july + 1 :] == counted[:july] + counted[july + 1 :]
+    assert spent[july] < counted[july]
+
+
 def test_monthly_work_counts_in_the_months_that_have_its_day() -> None:
     """Audits of day 28, from 1 July to 20 August: one, in the month from 14 July on."""
     scan = {"kind": "schedule", "account": "acme", "job": "ai_scan", "every": "month", "day": 28}

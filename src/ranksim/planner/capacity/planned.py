@@ -91,7 +91,8 @@ class OwnAccount:
     """An account of a scenario, such as that of a mirrored world, as every question may start from it.
 
     `load` is what it tracks and has done, of the fields of a `Portfolio` in place of what its clients do
-    (`done`), or of those alone that are at work `at` an instant (µs); `now` is when the scenario begins (µs).
+    (`done`), or of those alone that are at work `at` an instant (µs), with what lists are filled with by then
+    or `until` another (µs); `now` is when the scenario begins (µs).
     Of what it simulates the first `months` are to be known, each as it is. `progress` is told how far that
     is; without it a notebook shows that.
     """
@@ -104,6 +105,7 @@ class OwnAccount:
         simulate: bool = True,
         progress: Tell | None = None,
         at: Micros | None = None,
+        until: Micros | None = None,
         months: int = 1,
         **done: Any,
     ) -> None:
@@ -125,11 +127,13 @@ class OwnAccount:
             if {self.name, None} & set(client.owners)
         }
         sizes = {operation: getattr(self.given, what) for operation, what in SIZED.items()}
-        filling = [
-            client
+        last = at if until is None else until
+        self.fills = {
+            client.starts.on(self.now): client
             for client in self.clients.values()
-            if isinstance(client, KeywordSync) and (at is None or client.starts.on(self.now) <= at)
-        ]
+            if isinstance(client, KeywordSync)
+        }
+        filling = [client for begins, client in self.fills.items() if last is None or begins <= last]
         self.filled = filled(self.parts, () if "churn" in done else filling)
         plans = {label: client.planned(self.filled, sizes) for label, client in self.clients.items()}
         self.uncounted = [label for label, plan in plans.items() if plan is None]
@@ -149,8 +153,8 @@ class OwnAccount:
     def under(self, policy: Policy) -> Workload:
         """Return its load under the assumptions of another policy; what is left out is as it was found."""
         assumed = self.policy.model_copy(update={"assumptions": policy.assumptions})
-        load = self._counted(self.scenario.model_copy(update={"policy": assumed}))
-        later = tuple(self._later(policy)) if policy.catalogue == self.policy.catalogue else ()
+        load = self._counted(self.scenario.model_copy(update={"policy": assumed}), until=self.now)
+        later = tuple(self._later(policy))
         times, notes = tuple(self.states(policy)), self.notes_under(policy)
         return replace(load, left_out=self.load.left_out, notes=notes, later=later, times=times)
 
@@ -158,14 +162,23 @@ class OwnAccount:
         """What to know of an answer that looks at each time, and of a policy of another catalogue at none."""
         return self.load.notes if policy.catalogue == self.policy.catalogue else self.notes
 
-    def _counted(self, scenario: Scenario, at: Micros | None = None) -> Workload:
-        return OwnAccount(scenario, self.name, simulate=False, at=at, **self.done).load
+    def _counted(self, scenario: Scenario, at: Micros | None = None, until: Micros | None = None) -> Workload:
+        return OwnAccount(scenario, self.name, simulate=False, at=at, until=until, **self.done).load
 
     def _later(self, policy: Policy) -> Iterator[Later]:
-        """Yield its load and a policy of the same catalogue once the timeline has set something."""
-        for at, sets, scenario in self._stretches():
-            then = self._with_changes_of(scenario, policy)
-            load = replace(self._counted(_under(scenario, then)), left_out=self.load.left_out, used=None)
+        """Yield its load and a policy once the timeline has set something, or a client fills lists.
+
+        What is set is left out under another catalogue.
+        """
+        own = policy.catalogue == self.policy.catalogue
+        stretches = {at: (sets, after_it) for at, sets, after_it in self._stretches()} if own else {}
+        scenario, then = self.scenario, policy
+        counted = policy if own else self.policy.model_copy(update={"assumptions": policy.assumptions})
+        for at in sorted({*stretches, *(begins for begins in self.fills if begins > self.now)}):
+            sets, scenario = stretches.get(at, ({}, scenario))
+            if sets:
+                then = counted = self._with_changes_of(scenario, policy)
+            load = replace(self._counted(_under(scenario, counted), until=at), left_out=self.load.left_out)
             yield Later(at, self._month(at), sets, load, then)
 
     def states(self, policy: Policy, plan: str = "") -> Iterator[Later]:

@@ -240,8 +240,9 @@ class Workload:
     `name` is the account's, `plan` the one it has, `used` what it used of this month; `notes` tell what is
     not counted, and `left_out` how much that is. `now` is when the first month begins (µs), None where nobody
     says, and `anchor` what the billing months are counted from, `now` unless it is given (U51). `later` is
-    what it is once a timeline has set something, whoever is at work then, and `times` what it is from the
-    beginning on at each time, with what is there and at work then; none of what is no account of a scenario.
+    what it is once a timeline has set something or a client fills lists, whoever is at work then, and `times`
+    what it is from the beginning on at each time, with what is there and at work then; none of what is no
+    account of a scenario.
     """
 
     domains: int
