@@ -147,8 +147,8 @@ def test_it_is_listed_and_loads_nothing_heavy() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_it_writes_a_page_with_its_figures(name: str, tmp_path: Path) -> None:
     out = tmp_path / "answer"
-    code, said, _ = invoke(name, *COMMANDS[name].split(), "--out", str(out))
-    assert (code, said.rstrip().endswith(f"Written to {out}")) == (0, True)
+    code, output, _ = invoke(name, *COMMANDS[name].split(), "--out", str(out))
+    assert (code, output.rstrip().endswith(f"Written to {out}")) == (0, True)
     page = (out / "page.html").read_text(encoding="utf-8")
     plots = list((out / "plots").glob("*.png"))
     assert (SENTENCES[name][:8] in page, page.count("<figure>") == len(plots) > 0) == (True, True)

@@ -389,6 +389,12 @@ def test_a_client_counts_from_the_month_in_which_it_starts_to_the_one_in_which_i
     assert note.endswith("; a growth in time counts it from month 4 on.")
 
 
+FREE_OF_SLOTS = {
+    "policy.catalogue.plans.free.slot_limit": 5_000,
+    "policy.catalogue.plans.free.cost_ceiling": "9 USD",
+}
+
+
 def test_lists_count_as_filled_from_the_month_in_which_a_client_begins_to_fill_them() -> None:
     """Four domains of 60 words, of 150 from 5 July on: 600 slots, where the plan has 500."""
     ranks = {"kind": "schedule", "account": "acme", "job": "rank_run", "at": "03:00"}
@@ -396,8 +402,11 @@ def test_lists_count_as_filled_from_the_month_in_which_a_client_begins_to_fill_t
     sync |= {"share": 0.05, "keywords": 150, "starts": "2026-07-05T00:00:00Z"}
     account = {"plan": "starter", "portfolio": {"domains": 4, "keywords": 60}}
     scenario = joined().replace(clients={"runs": ranks, "sync": sync}, accounts={"acme": account})
-    months = fit(scenario, growth=YEAR).months
-    assert [month.choice for month in months] == ["starter"] * 4 + ["pro"] * 8
+    answer = fit(scenario, growth=YEAR)
+    assert [month.choice for month in answer.months] == ["starter"] * 4 + ["pro"] * 8
+    stays = fit(scenario.replace(accounts={"acme": {"plan": "pro"}}).changed(FREE_OF_SLOTS), growth=YEAR)
+    assert stays.later
+    assert not any(note.startswith("Without growth") for note in stays.notes)  # nothing becomes of it
     on_pro = scenario.replace(accounts={"acme": {"plan": "pro"}})
     spent, counted = spent_by_month(on_pro), costs(on_pro, YEAR)
     july = 4  # counted as filled all along

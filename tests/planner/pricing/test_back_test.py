@@ -563,10 +563,10 @@ def test_what_the_cost_of_jobs_rests_on_is_said_where_there_are_such_jobs(tmp_pa
 def test_jobs_whose_ends_and_ids_are_not_recorded_are_told_as_such(tmp_path: Path) -> None:
     dry = job(2, "crawl")
     dry["body"] = json.dumps(json.loads(dry["body"]) | {"dry_run": True})
-    shown = json.dumps({"data": {"id": "job_9", "created_at": iso(NOON + 3 * SECOND)}})
+    reply = json.dumps({"data": {"id": "job_9", "created_at": iso(NOON + 3 * SECOND)}})
     ended = json.dumps({"data": {"id": "job_9", "status": "done", "finished_at": iso(NOON + 9 * SECOND)}})
     recording = recorded(
-        tmp_path, job(0, "crawl", response=""), job(1, "rank_run"), dry, job(3, "ai_scan", response=shown),
+        tmp_path, job(0, "crawl", response=""), job(1, "rank_run"), dry, job(3, "ai_scan", response=reply),
         call(60, "GET", "/v1/jobs/ai_scan/job_9", response=ended),
         call(61, "GET", "/v1/jobs/crawl/job_unread"), call(62, "GET", "/v1/webhooks/whk_1"),
     )  # fmt: skip

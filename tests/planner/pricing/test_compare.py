@@ -444,14 +444,14 @@ def test_that_a_bill_of_nothing_drives_nobody_away_is_said() -> None:
     paid = catalogue({"flat": {"price": 45 * USD}, "other": {"price": 10 * USD}})
     customers, price = population("{flat: 1, other: 1}"), Demand(price=1.0)
 
-    def told(a: Catalogue, b: Catalogue, demand: Demand | None) -> list[str]:
+    def unmoved_notes(a: Catalogue, b: Catalogue, demand: Demand | None) -> list[str]:
         compared = compare(customers, a, b, policy=CALENDAR, replications=2, demand=demand)
         assert compared.row("customers")["b"] == 10
         return [note for note in compared.notes if "paid nothing" in note]
 
-    assert not told(free, paid, None)
-    assert not told(free, free, price)
-    [note] = told(free, paid, price)
+    assert not unmoved_notes(free, paid, None)
+    assert not unmoved_notes(free, free, price)
+    [note] = unmoved_notes(free, paid, price)
     assert re.fullmatch(
         r"\d+ of 20 customers paid nothing before, and would pay under B: that is a rise by no ratio, so "
         r"none of them is taken to leave because of it\.",

@@ -269,8 +269,8 @@ def test_a_day_of_which_all_events_were_lost_has_no_delay_and_one_at_once_has_no
     for day, delays in enumerate(((None, None), (None, 0), (0, None, MINUTE))):
         for delay in delays:
             hours.event("erp", START + day * DAY, delay)
-    kept = hours.rows(lambda table, which: which)
-    result = Result("days", 1, [Replication(0, START, START + 11 * DAY, [], {}, [], {}, {}, hours=kept)])
+    hourly = hours.rows(lambda table, which: which)
+    result = Result("days", 1, [Replication(0, START, START + 11 * DAY, [], {}, [], {}, {}, hours=hourly)])
     rows = result.tables["delivering_by_day"][:3]
     assert [(row["delay"], row["lost"]) for row in rows] == [(None, 2), (0, 1), (MINUTE, 1)]
     assert [row["at"] is None for row in rows] == [True, False, False]

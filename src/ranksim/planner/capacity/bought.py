@@ -13,7 +13,6 @@ from ranksim.twin.sim.timeline import (
     AddDomains,
     AddKeywords,
     ChangePlan,
-    OfAccount,
     PauseScan,
     RemoveDomains,
     RemoveKeywords,
@@ -21,6 +20,19 @@ from ranksim.twin.sim.timeline import (
     SetAddOn,
     SetStatus,
 )
+
+Change = (
+    AddDomains
+    | RemoveDomains
+    | AddKeywords
+    | RemoveKeywords
+    | PauseScan
+    | ResumeScan
+    | ChangePlan
+    | SetAddOn
+    | SetStatus
+)
+"""A change of the timeline that changes what an account needs, or has."""
 
 
 class Bought(NamedTuple):
@@ -48,36 +60,32 @@ def purchases(
     return bought
 
 
-def purchase_text(action: ChangePlan | SetAddOn) -> str:
-    """Say what such a change is."""
-    if isinstance(action, ChangePlan):
-        return f"the plan becomes {action.plan}"
-    return f"the account has {action.count:,} × {action.add_on}"
-
-
 def changes_of(scenario: Scenario, account: str) -> Iterator[tuple[Micros, str]]:
     """Yield when (µs) the timeline changes what an account tracks, or its status, and in words what."""
     for action in scenario.timeline:
-        if isinstance(action, OfAccount) and action.account == account:
-            text = _change_text(action)
-            yield from [(action.at.on(scenario.start), text)] if text else []
+        is_bought = isinstance(action, ChangePlan | SetAddOn)
+        if isinstance(action, Change) and action.account == account and not is_bought:
+            yield action.at.on(scenario.start), change_text(action)
 
 
-def _change_text(action: OfAccount) -> str:
+def change_text(action: Change) -> str:
+    """Say what a change of an account is."""
     match action:
+        case ChangePlan():
+            return f"the plan becomes {action.plan}"
+        case SetAddOn():
+            return f"the account has {action.count:,} × {action.add_on}"
+        case SetStatus():
+            return f"the account becomes {action.status}"
         case AddDomains() | RemoveDomains():
             domains = action.domains if isinstance(action.domains, int) else len(action.domains)
             return f"the account {_verb(isinstance(action, AddDomains))} {units.many(domains, 'domain')}"
         case AddKeywords() | RemoveKeywords():
             verb = _verb(isinstance(action, AddKeywords))
             return f"{action.domain or 'each domain'} {verb} {units.many(action.count, 'keyword')}"
-        case PauseScan():
-            return f"scans of {action.domain or 'all domains'} pause"
-        case ResumeScan():
-            return f"scans of {action.domain or 'all domains'} resume"
-        case SetStatus():
-            return f"the account becomes {action.status}"
-    return ""
+        case PauseScan() | ResumeScan():
+            verb = "pause" if isinstance(action, PauseScan) else "resume"
+            return f"scans of {action.domain or 'all domains'} {verb}"
 
 
 def _verb(more: bool) -> str:

@@ -184,7 +184,7 @@ class Fit(ReadyAnswer):
         )
         late = [self._bursts] if self._bursts and not self._given_up else []
         notes = [self.question, *self.readings.deciding_sentences(), *late, *self.load.notes]
-        notes += [f"Without growth: {self._later}"] if self.months and self.later else []
+        notes += [f"Without growth: {self._later}"] if self.months and self._later else []
         notes += [] if self.load.used is None else [used]
         notes += [unpriced] if any(plan.price is None for plan in self.plans) else []
         return (*notes, *self.readings.other_sentences(), TAKEN)

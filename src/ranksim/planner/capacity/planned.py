@@ -30,7 +30,7 @@ from ranksim.core.contract.plans import JobLabel, Plan
 from ranksim.core.contract.policy import Policy
 from ranksim.core.errors import BadInput, no_such
 from ranksim.planner.capacity.assumed import SIZED, no_rank_runs
-from ranksim.planner.capacity.bought import Bought, changes_of, purchase_text, purchases
+from ranksim.planner.capacity.bought import Bought, Change, change_text, changes_of, purchases
 from ranksim.planner.capacity.bursts import least_gaps
 from ranksim.planner.capacity.portfolio import Portfolio, runs_of, work_done
 from ranksim.planner.capacity.recurring import Recurring, edges_of_others, notes_of_clients
@@ -58,17 +58,6 @@ from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.scenario_fields import scenario_notes
 from ranksim.twin.sim.settings import after, in_order
-from ranksim.twin.sim.timeline import (
-    AddDomains,
-    AddKeywords,
-    ChangePlan,
-    PauseScan,
-    RemoveDomains,
-    RemoveKeywords,
-    ResumeScan,
-    SetAddOn,
-    SetStatus,
-)
 
 TRACKED = ("domains", "keywords", "pairings", "geographies")
 """What a portfolio says that a scenario says itself."""
@@ -194,7 +183,7 @@ class OwnAccount:
         bought = purchases(
             self.scenario, self.name, plans=own and not plan, add_ons=own and "add_ons" not in self.done
         )
-        edges += [(at, purchase_text(action)) for at, actions in bought.items() for action in actions]
+        edges += [(at, change_text(action)) for at, actions in bought.items() for action in actions]
         edges += changes_of(self.scenario, self.name)
         edges += edges_of_others(self.clients, self.simulated, self.now)
         stops = [each.there(self.now)[1] for each in self.recurring if each.client.stops is not None]
@@ -426,7 +415,7 @@ class OwnAccount:
         changes = [
             change
             for change in self.scenario.timeline
-            if isinstance(change, CHANGES) and change.account == self.name
+            if isinstance(change, Change) and change.account == self.name
         ]
         clients = self.simulated
         done = Counter(change.do for change in changes)
@@ -536,20 +525,6 @@ def name_of_account(scenario: Scenario, name: str) -> str:
     if len(names) > 1:
         raise BadInput(f"account: {scenario.name} has {len(names)}, {', '.join(names)}; name one")
     return names[0]
-
-
-CHANGES = (
-    AddDomains
-    | RemoveDomains
-    | AddKeywords
-    | RemoveKeywords
-    | PauseScan
-    | ResumeScan
-    | ChangePlan
-    | SetAddOn
-    | SetStatus
-)
-"""Changes of the timeline that change what an account needs, or has."""
 
 
 # What the scenario does not say

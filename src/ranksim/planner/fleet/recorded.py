@@ -27,8 +27,8 @@ from ranksim.planner.fleet.rows import (
 )
 
 
-class KeptRows(NamedTuple):
-    """What is kept of all accounts beside the ledger, and scratch rows for the call at hand.
+class ServingState(NamedTuple):
+    """What is held of all accounts beside the ledger, and scratch rows for the call at hand.
 
     `windows` and `rings` per API key and rate class, `cooldowns` and `failing` per domain and spending
     operation, `made` per thing that calls make and others need; `failure`, `segment`, `ask` and `request`
@@ -47,29 +47,29 @@ class KeptRows(NamedTuple):
 
 
 def run(
-    first: int, last: int, seed: int, calls: Sequence[CallRow], given: KernelInputs, kept: KeptRows,
+    first: int, last: int, seed: int, calls: Sequence[CallRow], given: KernelInputs, state: ServingState,
     ledger: Ledger,
 ) -> None:  # fmt: skip
     """Serve the calls in rows [first, last); those of one account stand in order of time."""
     index = first
     while index < last:
-        index = serve(index, last, seed, calls, given, kept, ledger)
+        index = serve(index, last, seed, calls, given, state, ledger)
 
 
 def serve(
-    index: int, last: int, seed: int, calls: Sequence[CallRow], given: KernelInputs, kept: KeptRows,
+    index: int, last: int, seed: int, calls: Sequence[CallRow], given: KernelInputs, state: ServingState,
     ledger: Ledger,
 ) -> int:  # fmt: skip
     """Serve the calls of one account that stand together; give the row at which another's begin."""
     row = calls[index].account
-    customer, request, segment = given.customers[row], kept.request[0], kept.segment[0]
+    customer, request, segment = given.customers[row], state.request[0], state.segment[0]
     account = AccountRows(
         customer, segment, given.offers[customer.offer], ledger.books[row], ledger.tallies[row],
-        given.terms[0], given.ways[0], kept.ask[0], request, streams_of(seed, customer.number),
+        given.terms[0], given.ways[0], state.ask[0], request, streams_of(seed, customer.number),
     )  # fmt: skip
     first_domain, domains, durations = given.first_domains[row], given.domains, given.durations
-    operations, cooldowns, made = given.operations[customer.offer], kept.cooldowns, kept.made
-    limits, rings, failure = kept.windows, kept.rings, kept.failure[0]
+    operations, cooldowns, made = given.operations[customer.offer], state.cooldowns, state.made
+    limits, rings, failure = state.windows, state.rings, state.failure[0]
     counts, months, meters = ledger.counts[row], ledger.months[row], ledger.meters[row]
     while index < last and calls[index].account == row:
         call = calls[index]
@@ -89,7 +89,7 @@ def serve(
         elif request.activity < SPENDS:
             cooling = place if account.ways.cooldown_by_domain else first_domain
             cooldown = cooldowns[cooling * SPENDS + request.activity]
-            failing = kept.failing[cooling * SPENDS + request.activity]
+            failing = state.failing[cooling * SPENDS + request.activity]
             let_fail(request.at, cooldown, failing, failure)
             meter = meters[operation.meter]
             began, pending = cooldown.since, cooldown.finish

@@ -18,7 +18,7 @@ from ranksim.planner.fleet.engine import kernel_machine, ledger_of, ring_of, sig
 from ranksim.planner.fleet.judging import open_months
 from ranksim.planner.fleet.kernel import SPENDS, KernelInputs, Ledger
 from ranksim.planner.fleet.offers import Offers, Sold, offers_for
-from ranksim.planner.fleet.recorded import KeptRows
+from ranksim.planner.fleet.recorded import ServingState
 from ranksim.planner.fleet.rows import Integers, Records, blank, to_records, to_rows
 
 
@@ -59,10 +59,10 @@ class RecordedFleet:
         given = _given(accounts, offers)
         ledger = ledger_of(given, accounts.end - accounts.start)
         _open_months(ledger, given.customers)
-        kept = _kept(accounts, given, policy.assumptions)
+        state = _fresh_state(accounts, given, policy.assumptions)
         if self.engine == "interpreted":
-            given, ledger, kept = to_lists(given), to_lists(ledger), to_lists(kept)
-        self._given, self._ledger, self._kept = given, ledger, kept
+            given, ledger, state = to_lists(given), to_lists(ledger), to_lists(state)
+        self._given, self._ledger, self._state = given, ledger, state
 
     def serve(self, calls: Records) -> None:
         """Serve a chunk, and fill in the outcome and amount of each call.
@@ -71,10 +71,10 @@ class RecordedFleet:
         """
         if self.engine == "compiled":
             run = compiler.compiled(recorded.run)
-            run(0, len(calls), self._seed, calls, self._given, self._kept, self._ledger)
+            run(0, len(calls), self._seed, calls, self._given, self._state, self._ledger)
             return
         rows = to_rows(calls)
-        recorded.run(0, len(rows), self._seed, rows, self._given, self._kept, self._ledger)
+        recorded.run(0, len(rows), self._seed, rows, self._given, self._state, self._ledger)
         calls["outcome"] = [row.outcome for row in rows]
         calls["amount"] = [row.amount for row in rows]
 
@@ -114,7 +114,7 @@ def _open_months(ledger: Ledger, customers: Records) -> None:
     ledger.months["ends"] = np.array(ends, dtype=np.int64)[place.reshape(-1)]
 
 
-def _kept(accounts: RecordedAccounts, given: KernelInputs, after: Assumptions) -> KeptRows:
+def _fresh_state(accounts: RecordedAccounts, given: KernelInputs, after: Assumptions) -> ServingState:
     clears = int(after.cooldown_after_failure == "clear")
     fresh = to_rows(given.windows)
     for window in fresh:
@@ -125,7 +125,7 @@ def _kept(accounts: RecordedAccounts, given: KernelInputs, after: Assumptions) -
     owner = np.repeat(np.arange(len(given.customers)), given.customers["domains"])
     cooldowns = blank((len(given.domains), SPENDS), schema.RunCooldown)
     cooldowns["length"] = given.operations["cooldown"][given.customers["offer"][owner], :SPENDS]
-    return KeptRows(
+    return ServingState(
         windows=limits,
         rings=np.zeros((keys, len(fresh), ring_of(given.windows)), dtype=np.int64),
         cooldowns=cooldowns.reshape(-1),

@@ -87,7 +87,7 @@ def margins(differences: Sequence[Row], ax: Axes) -> Axes:
     return ax
 
 
-def limits_met(differences: Sequence[Row], newly_refused: Mapping[str, float], ax: Axes) -> Axes:
+def customers_refused(differences: Sequence[Row], newly_refused: Mapping[str, float], ax: Axes) -> Axes:
     """Draw the share of customers that meets each limit, under A and under B."""
     of_all = [row for row in differences if row["plan"] == "all" and row["metric"].startswith("hit_")]
     rows = [row for row in of_all if row["a"] or row["b"]]
@@ -357,7 +357,7 @@ def customer_margins(rows: Sequence[Row], ax: Axes) -> Axes:
 
 PLOTS: dict[str, Callable[[Any, Axes], Axes]] = {
     "margin": lambda answer, ax: margins(answer.differences, ax),
-    "limits": lambda answer, ax: limits_met(answer.differences, answer.newly_refused, ax),
+    "limits": lambda answer, ax: customers_refused(answer.differences, answer.newly_refused, ax),
     "percentiles": lambda answer, ax: percentiles(answer.margins, ax),
     "prices": lambda answer, ax: prices(answer.tables["plans"], ax),
     "ceilings": lambda answer, ax: ceilings(answer.tables["trials"], answer.risk, ax),
