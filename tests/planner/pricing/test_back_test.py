@@ -244,7 +244,7 @@ def test_whose_billing_months_begin_with_the_recording_is_said(tmp_path: Path) -
     [name] = calls.accounts
     tested = back_test(calls, on("starter"))
     assert (
-        f"Billing months of {name} are counted from the first call of the recording, 2026-09-02T12:00:00Z, "
+        f"Billing months of {name} are counted from when the recording begins, 2026-09-02T12:00:00Z, "
         "since nobody says when they begin: accounts that are described may have an anchor."
     ) in tested.notes
     spec = AccountSpec(plan="starter", anchor=calls.calls[0].at - DAY, portfolio=PortfolioSpec(domains=1))

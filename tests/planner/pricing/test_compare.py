@@ -40,7 +40,7 @@ def test_what_chance_alone_may_explain_is_told(low: int | None, high: int | None
     ends = {name: None if end is None else end * USD for name, end in (("low", low), ("high", high))}
     assert margin_of_b({"difference": -15 * USD, "of": 10, **ends}) == sentence
     few = margin_of_b({"difference": -15 * USD, "of": 2, **ends})
-    more = ": 2 replications are few, ask for 10 or more" if sentence.endswith("explain") else ""
+    more = " (of 2 replications; ask for 10 or more)" if sentence.endswith("explain") else ""
     assert few == sentence + more
 
 

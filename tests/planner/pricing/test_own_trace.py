@@ -102,6 +102,24 @@ def test_jobs_whose_start_nobody_saw_answered_end_as_they_did(number: int, tmp_p
     assert tested.total("cost", "A") == cost
 
 
+@pytest.mark.fact("U51")
+def test_months_begin_with_the_run_and_not_with_its_first_call(tmp_path: Path) -> None:
+    """A run of 0.04 USD each morning from 6:00 on 2 September: 25 are 1 USD, and October begins at 0:00."""
+    runs = {"kind": "schedule", "account": "acme", "job": "rank_run", "at": "06:00", "starts": "8h"}
+    ceiling = {"policy.catalogue.plans.starter.cost_ceiling": "1 USD"}
+    account = {"plan": "starter", "portfolio": {"domains": 1, "keywords": 100}}
+    data = {"start": "2026-09-01T00:00:00Z", "length": "45d", "accounts": {"acme": account}}
+    scenario = rs.Scenario.model_validate(data | {"clients": {"runs": runs}}).changed(ceiling)
+    _, path = run_of(scenario, tmp_path)
+    recording = read_recording(path)
+    assert iso(recording.calls[0].at) == "2026-09-02T06:00:00Z"
+    tested = own_test(scenario, recording)
+    assert [row["a"] for row in tested.calls] == [row["recorded"] for row in tested.calls]
+    assert {row["recorded_code"] for row in tested.calls} == {"", "cost_cap_reached"}
+    columns = columns_of(recording, accounts=dict(scenario.accounts))
+    assert columns.start == scenario.start
+
+
 def test_what_accounts_used_when_a_run_began_counts(tmp_path: Path) -> None:
     """Of the month 86 of 90 USD are used, and a domain was crawled six hours before."""
     used = {"metrics": {"keyword_brief_refreshes": 45}, "spent": "86 USD"}

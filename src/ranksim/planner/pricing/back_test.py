@@ -301,7 +301,7 @@ def back_test(
         first_bad=recording.first_bad and f"{FIRST_BAD} {recording.first_bad}.",
         first_unknown=recording.first_unknown and f"{FIRST_UNKNOWN} {recording.first_unknown}.",
         unused=_unused(billed[0], recording),
-        anchored=recorded.anchored_notes(described, recording.calls[0].at, base),
+        anchored=recorded.anchored_notes(described, recording.start, base),
         assumed=recorded.assumed_notes(described, recording.unstated_jobs(described)),
     )
 
@@ -382,7 +382,7 @@ def _change(was: int | None, code: str, becomes: int, new_code: str) -> str:
 
 def _unused(invoices: Sequence[Row], recording: Recording) -> tuple[str, ...]:
     """The notes of the months that one side bills."""
-    first, last = recording.calls[0].at - DAY, recording.calls[-1].at + DAY
+    first, last = recording.start - DAY, recording.calls[-1].at + DAY
     called: defaultdict[str, list[int]] = defaultdict(list)
     for row in invoices:
         called[row["account"]].append(row["calls"])

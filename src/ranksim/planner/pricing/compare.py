@@ -126,7 +126,7 @@ def margin_of_b(margin: Mapping[str, Any]) -> str:
         return f"{sentence} (the same in every replication)"
     if ends[0] > 0:
         return sentence
-    few = f": {margin['of']} replications are few, ask for {ENOUGH} or more" if margin["of"] < FEW else ""
+    few = f" (of {margin['of']} replications; ask for {ENOUGH} or more)" if margin["of"] < FEW else ""
     return f"{sentence}, which chance alone may explain{few}"
 
 

@@ -146,7 +146,7 @@ def columns_of(
         accounts=tuple(owner.account for owner in importer.owners.values()),
         keys=len(importer.keys),
         things=importer.things,
-        start=recording.calls[0].at,
+        start=recording.start,
         end=recording.calls[-1].at + 1,
         calls=len(rows),
         left_out=dict(importer.left_out),

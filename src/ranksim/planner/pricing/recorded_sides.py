@@ -322,7 +322,7 @@ def anchored_notes(specs: Mapping[str, AccountSpec], start: Micros, policy: Poli
         return ()
     who = ", ".join(names) if len(names) <= MOST_NAMED else f"{len(names):,} accounts"
     return (
-        f"Billing months of {who} are counted from the first call of the recording, {units.instant(start)}, "
+        f"Billing months of {who} are counted from when the recording begins, {units.instant(start)}, "
         "since nobody says when they begin: accounts that are described may have an anchor.",
     )
 

@@ -126,7 +126,7 @@ class Recording:
     `first_bad` says what is wrong with the first row that was skipped, or body that is no JSON object,
     `first_unknown` where the first call of an unknown operation stands, and which operation is near.
     `endings` says how jobs ended, by id; `unread` of which account and resource something was made whose
-    reply was not recorded.
+    reply was not recorded. `began` is when a trace says that it was begun (µs).
     """
 
     where: str
@@ -139,6 +139,7 @@ class Recording:
     duplicates: Duplicates = field(default_factory=Duplicates)
     endings: dict[str, JobEnding] = field(default_factory=dict)
     unread: set[tuple[str, str]] = field(default_factory=set)
+    began: Micros | None = None
 
     def __repr__(self) -> str:
         calls, accounts = units.many(len(self.calls), "call"), units.many(len(self.accounts), "account")
@@ -165,6 +166,12 @@ class Recording:
         dry = sum((call.body or {}).get("dry_run") is True for call in accepted if call.ending is None)
         counts[ENDLESS] = sum(call.ending is None for call in accepted) - dry
         return counts
+
+    @property
+    def start(self) -> Micros:
+        """When the recording begins (µs): with its first call, or before that, if a trace says so."""
+        first = self.calls[0].at
+        return first if self.began is None else min(self.began, first)
 
     def lasts(self, call: RecordedCall) -> Micros | None:
         """How long the job that a call asks for ran (µs), None where nobody says.
@@ -280,6 +287,7 @@ def _read(
         made.keys, exchanges = dict(trace.header.keys), _of_trace(trace, account_from)
         place = partial(_place_in_trace, path)
         made.endings.update(endings_of(trace))
+        made.began = trace.header.started or None
     else:
         exchanges = _of_log(path, passed, account_from, bad, made.duplicates)
         place = partial(_place_in_log, path)

@@ -201,7 +201,7 @@ class ReplayedService:
         self.recorded: RecordedCall | None = None
         self.asking = (0, 0)
         self.asked: Counter[str] = Counter()
-        self.start = recording.calls[0].at if start is None else start
+        self.start = recording.start if start is None else start
         self.now = max(0, self.start - LONG_BEFORE)
         self.ids: defaultdict[str, IdTranslation] = defaultdict(IdTranslation)
         self.tokens: dict[tuple[str, str], str] = {}
