@@ -16,6 +16,7 @@ from ranksim.core.errors import BadInput
 from ranksim.inference.precision import FIRST_STAGE
 from ranksim.planner.fleet.engine import Compiled
 from ranksim.planner.pricing.bills import NONE, bills
+from ranksim.planner.pricing.break_even import break_even
 from ranksim.planner.pricing.compare import SHOWN, compare, margin_of_b
 from ranksim.planner.pricing.demand import Demand
 from ranksim.planner.pricing.paired_metrics import METRICS, PERCENTILES
@@ -437,6 +438,21 @@ def test_plans_whose_price_stays_keep_their_customers() -> None:
     other, flat = compared.row("margin", "other"), compared.row("customers", "flat")
     assert (other["difference"], other["low"], other["high"]) == (0, 0, 0)
     assert flat["b"] == pytest.approx(flat["a"] / 2)
+
+
+def test_what_a_population_leaves_out_of_failures_is_in_the_notes() -> None:
+    rates = {**FLAT.job_failure_rates, "rank_run": 500, "crawl": 25}
+    customers, failing = population(), FLAT.model_copy(update={"job_failure_rates": rates})
+    left_out = "left out is how often jobs fail (rank_run 50 %, crawl 2.5 %), which a scenario has."
+    grid = {"plans.flat.price": ["30 USD", "45 USD"]}
+    for answer in (
+        compare(customers, FLAT, failing, policy=CALENDAR, replications=2),
+        pareto(customers, failing, grid, policy=CALENDAR, replications=2),
+        break_even(customers, failing, policy=CALENDAR, replications=2),
+    ):
+        assert sum(note.endswith(left_out) for note in answer.notes) == 1
+    same = compare(customers, FLAT, FLAT, policy=CALENDAR, replications=2)
+    assert not any("jobs fail" in note for note in same.notes)
 
 
 def test_that_a_bill_of_nothing_drives_nobody_away_is_said() -> None:

@@ -29,6 +29,7 @@ from ranksim.planner.pricing.catalogues import (
     check_sold,
     plans_of,
     selling,
+    unfailing_notes,
 )
 from ranksim.planner.pricing.paired_metrics import check_replications
 from ranksim.planner.pricing.plots import DrawnAnswer
@@ -136,6 +137,7 @@ class BreakEven(DrawnAnswer):
     level: float
     replications: int
     seed: int
+    remarks: tuple[str, ...] = ()
 
     @property
     def plots(self) -> tuple[str, ...]:
@@ -158,6 +160,7 @@ class BreakEven(DrawnAnswer):
         level, risk = units.level(self.level), units.level(self.risk)
         return (
             "Nobody is assumed to buy more or less at another price.",
+            *self.remarks,
             f"{self.replications} replications, seed {self.seed}; {level} intervals of break-even prices.",
             f"A ceiling is safe when, with {level} confidence, fewer than {risk} of the plan's customers "
             "have a negative margin over the run (exact binomial bound).",
@@ -260,7 +263,8 @@ def break_even(
                 trials += tried
     if not balances:
         raise BadInput(f"plan: nobody is on {' or '.join(plans)} in any replication; give it more weight")
-    return BreakEven(tuple(balances), tuple(trials), risk, level, replications, seed)
+    remarks = unfailing_notes(catalogue)
+    return BreakEven(tuple(balances), tuple(trials), risk, level, replications, seed, remarks)
 
 
 def _balance(

@@ -240,6 +240,21 @@ def taken_over(a: Catalogue, b: Catalogue) -> tuple[str, ...]:
     )
 
 
+def unfailing_notes(*sold: Catalogue) -> tuple[str, ...]:
+    """Say which failure rates of catalogues a population leaves out: none of its jobs fails."""
+    rates: dict[str, int] = {}
+    for catalogue in sold:
+        for kind, rate in catalogue.job_failure_rates.items():
+            rates[kind] = max(rate, rates.get(kind, 0))
+    texts = [f"{kind} {units.percent(rate / 1000)}" for kind, rate in rates.items() if rate]
+    if not texts:
+        return ()
+    return (
+        f"No job of a population fails, so that failed ones cost as the others: left out is how often jobs "
+        f"fail ({', '.join(texts)}), which a scenario has.",
+    )
+
+
 class ComparedSides(NamedTuple):
     """Catalogues A and B as they are `sold`, jobs running alike, and as they are `served`: B with moves.
 

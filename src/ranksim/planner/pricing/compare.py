@@ -31,6 +31,7 @@ from ranksim.planner.pricing.catalogues import (
     plans_of,
     selling,
     terms_view,
+    unfailing_notes,
 )
 from ranksim.planner.pricing.demand import Demand, demand_of, free_before, newly_blocked
 from ranksim.planner.pricing.plots import DrawnAnswer
@@ -52,8 +53,8 @@ class ComparisonAnswer(DrawnAnswer, ABC):
 
     `differences`: plan, metric, unit, a, b, difference, low, high, gain, of, base. `of` is how many
     replications the means are over, or how many customers the shares are of, as `base` says. `unpriced` says
-    which prices a catalogue does not know: nothing is then said of revenue and margins. `unmoved` says who
-    paid nothing, so that no price drives them away.
+    which prices a catalogue does not know: nothing is then said of revenue and margins. `remarks` say who
+    paid nothing, so that no price drives them away, and what of the catalogues is left out.
     """
 
     kind = "price compare"
@@ -66,7 +67,7 @@ class ComparisonAnswer(DrawnAnswer, ABC):
     seed: int
     level: float
     demand: Demand
-    unmoved: tuple[str, ...]
+    remarks: tuple[str, ...]
     differences: tuple[Row, ...]
 
     @property
@@ -106,7 +107,7 @@ class ComparisonAnswer(DrawnAnswer, ABC):
     @property
     def compared(self) -> tuple[str, ...]:
         """The notes that say who leaves, which catalogues A and B are, and what they have from each other."""
-        return self._assumed(), *self.unmoved, f"A: {self.names[0]}. B: {self.names[1]}.", *self.taken_over
+        return self._assumed(), *self.remarks, f"A: {self.names[0]}. B: {self.names[1]}.", *self.taken_over
 
     @property
     def tables(self) -> Tables:
@@ -349,7 +350,10 @@ def compare(
         seed=seed,
         level=level,
         demand=demand,
-        unmoved=demand.unmoved_notes(sum(free), len(runs) * population.accounts, "under B"),
+        remarks=(
+            *demand.unmoved_notes(sum(free), len(runs) * population.accounts, "under B"),
+            *unfailing_notes(*sides.served),
+        ),
         differences=tuple(_rows(plans, runs, level, unchanged, priced)),
         population=population,
         unchanged=unchanged,

@@ -392,7 +392,7 @@ def compare_account(
         seed=seed,
         level=level,
         demand=demand,
-        unmoved=demand.unmoved_notes(free_before(paid[1], paid[0]), 1, "under B"),
+        remarks=demand.unmoved_notes(free_before(paid[1], paid[0]), 1, "under B"),
         differences=tuple(_rows(own, sides, runs, level, staying)),
         own=own,
         consulted=consulted_in(run for pair in runs for run in pair),

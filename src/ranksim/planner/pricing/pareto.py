@@ -209,6 +209,7 @@ def pareto(
     axes = axes_of(grid)
     points = _points(choices, axes, margins, margins[against], shares, customers, level)
     notes = demand.unmoved_notes(free, population.accounts, UNDER_SOME)
+    notes += catalogues.unfailing_notes(*tried)
     return Frontier(
         axes, points, replications, seed, level, demand, _reference(choices, against), assumed=notes
     )
