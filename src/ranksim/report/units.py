@@ -1,7 +1,8 @@
 """Numbers as people read them: counts, shares, money, durations and instants, each with its unit."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -77,6 +78,11 @@ def many(number: Number, noun: str) -> str:
     """A number of things in words: 1 rule, 2 rules."""
     text = count(number)
     return f"{text} {noun}{'' if text == '1' else 's'}"
+
+
+def counted_names(names: Iterable[str]) -> str:
+    """How many there are of each name, in words: 2 × set, 1 × add_domains."""
+    return ", ".join(f"{count(number)} × {name}" for name, number in Counter(names).items())
 
 
 def first_of(names: Sequence[str], most: int) -> str:

@@ -58,6 +58,7 @@ from ranksim.report.progress import Tell, noted
 from ranksim.twin.sim.scenario import Scenario, scenario_of
 from ranksim.twin.sim.scenario_fields import scenario_notes
 from ranksim.twin.sim.settings import after, in_order
+from ranksim.twin.sim.timeline import counted_actions
 
 TRACKED = ("domains", "keywords", "pairings", "geographies")
 """What a portfolio says that a scenario says itself."""
@@ -418,9 +419,7 @@ class OwnAccount:
             if isinstance(change, Change) and change.account == self.name
         ]
         clients = self.simulated
-        done = Counter(change.do for change in changes)
-        timeline = ", ".join(f"{count:,} × {do}" for do, count in done.items())
-        what = [f"{timeline} of the timeline"] if changes else []
+        what = [f"{counted_actions(changes)} of the timeline"] if changes else []
         what += [f"what these clients spend: {', '.join(clients)}"] if clients else []
         if not what:
             return Uncounted(), ()

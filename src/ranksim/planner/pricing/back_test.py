@@ -92,14 +92,13 @@ def _located_accounts(path: str | Path) -> tuple[Located, str]:
 
 def _timeline_note(path: str | Path, timeline: object) -> str:
     """Say what a file's timeline has that a back-test leaves out, "" if that is nothing."""
-    actions = (
-        [action for action in timeline if isinstance(action, dict)] if isinstance(timeline, list) else []
+    actions = [each for each in timeline if isinstance(each, dict)] if isinstance(timeline, list) else []
+    named = units.counted_names(f"{each.get('do')} {each.get('path') or ''}".rstrip() for each in actions)
+    return (
+        f"Left out is the timeline of {path} ({named}): accounts and policy are as they begin."
+        if named
+        else ""
     )
-    counts = Counter(f"{action.get('do')} {action.get('path') or ''}".rstrip() for action in actions)
-    if not counts:
-        return ""
-    named = ", ".join(f"{count:,} × {name}" for name, count in counts.items())
-    return f"Left out is the timeline of {path} ({named}): accounts and policy are as they begin."
 
 
 MONEY = ("price", "add_ons", "revenue", "cost", "margin")

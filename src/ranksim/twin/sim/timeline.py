@@ -1,6 +1,5 @@
 """What happens to a world from outside its clients: plan changes, outages, resized pools and the like."""
 
-from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from typing import Annotated, Any, Literal, Protocol, assert_never
@@ -20,6 +19,7 @@ from ranksim.core.contract.parameters import parts_of
 from ranksim.core.contract.plans import JobLabel
 from ranksim.core.contract.quantities import Frozen, Moment
 from ranksim.core.service.calls import Body, Reply
+from ranksim.report import units
 from ranksim.twin.sim.receivers import SimulatedReceiver
 from ranksim.twin.sim.workers import Capacity
 
@@ -311,7 +311,7 @@ def behaviour_of(action: Action) -> str:
 def counted_actions(actions: Iterable[Action]) -> str:
     """Return how many of each kind there are, and the paths of what is set: "2 × resize_pool, 1 × set …"."""
     names = (f"set {action.path}" if isinstance(action, Set) else action.do for action in actions)
-    return ", ".join(f"{count:,} × {name}" for name, count in Counter(names).items())
+    return units.counted_names(names)
 
 
 def removed_hosts(action: RemoveDomains, hosts: Iterable[str]) -> list[str]:
